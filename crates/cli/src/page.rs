@@ -16,7 +16,7 @@ use std::process::ExitCode;
 #[cfg(target_os = "linux")]
 use tcpwhy_core::capture::{Block, CaptureSet, Source};
 use tcpwhy_core::model::clean::printable;
-use tcpwhy_core::model::{Asked, Report};
+use tcpwhy_core::model::{Invocation, Report};
 use tcpwhy_core::picture::Picture;
 #[cfg(target_os = "linux")]
 use tcpwhy_core::pipeline::{Analysis, Options};
@@ -153,7 +153,7 @@ fn wanted(asked: &ReportPage) -> Wanted {
 }
 
 /// Returns the command line that repeats the analysis.
-pub fn asked_for(files: &[PathBuf], analysing: &Analysing) -> Asked {
+pub fn asked_for(files: &[PathBuf], analysing: &Analysing) -> Invocation {
     let mut options = Vec::new();
     if let Some(filter) = &analysing.reporting.filter {
         options.extend(["--filter".to_owned(), filter.text().to_owned()]);
@@ -162,7 +162,7 @@ pub fn asked_for(files: &[PathBuf], analysing: &Analysing) -> Asked {
         options.extend(["--vantages".to_owned(), vantages.to_string()]);
     }
     let files = files.iter().map(|file| file.display().to_string()).collect();
-    Asked { files, options, ..Asked::default() }
+    Invocation { files, options, ..Invocation::default() }
 }
 
 #[cfg(test)]

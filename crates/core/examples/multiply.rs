@@ -95,7 +95,7 @@ fn move_client(head: &mut [u8; HEADERS_LEN], round: u8) {
 }
 
 /// One side's next segment.
-struct Step {
+struct ScriptedSegment {
     from_client: bool,
     flags: u8,
     seq: u32,
@@ -112,15 +112,20 @@ fn open(connections: u32, packets: u64) -> Result<(), Box<dyn Error>> {
     let mut pcap = Pcap::new()?;
     let (request_len, response_len) = (REQUEST.len() as u32, RESPONSE.len() as u32);
     let mut time_ns = 1_700_000_000 * NS_PER_S;
-    let mut say = |connection: u32, step: &Step| -> Result<bool, Box<dyn Error>> {
+    let mut say = |connection: u32, step: &ScriptedSegment| -> Result<bool, Box<dyn Error>> {
         time_ns += 1_000;
         let headers = headers(connection, step);
         let len = HEADERS_LEN + step.payload.len();
         pcap.packet(time_ns, &[&headers, step.payload], len as u32)?;
         Ok(pcap.packets == packets)
     };
-    let step =
-        |from_client, flags, seq, ack, payload| Step { from_client, flags, seq, ack, payload };
+    let step = |from_client, flags, seq, ack, payload| ScriptedSegment {
+        from_client,
+        flags,
+        seq,
+        ack,
+        payload,
+    };
     for connection in 0..connections {
         for step in [
             step(true, SYN, 0, 0, &[]),
@@ -153,7 +158,7 @@ fn open(connections: u32, packets: u64) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn headers(connection: u32, step: &Step) -> [u8; HEADERS_LEN] {
+fn headers(connection: u32, step: &ScriptedSegment) -> [u8; HEADERS_LEN] {
     let [high, low] = ((connection >> 15) as u16).to_be_bytes();
     let client = ([10, 1, high, low], 0x8000 | (connection & 0x7fff) as u16);
     let server = ([10, 0, 0, 1], 80_u16);

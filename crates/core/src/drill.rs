@@ -1,21 +1,21 @@
 //! Draws one connection. A second pass over a capture follows a single flow and keeps the details
 //! that the first pass only added up.
 
+mod accounts;
 mod elide;
 mod followed;
 mod named;
 mod rungs;
-mod settled;
 mod why;
 
 use crate::capture::{Block, FrameId};
-use crate::model::ConnectionReport;
+use crate::model::{ConnectionReport, Ledger, Slice};
 use crate::pipeline::{Batch, Decoder, Event, FragmentJoiner, Options};
 use crate::report::{Ladder, Named};
 use crate::wire::FlowKey;
 pub(crate) use elide::Room;
 pub(crate) use followed::{Followed, Start};
-pub(crate) use named::Seen;
+pub(crate) use named::NamedFrames;
 pub use why::WhyAt;
 
 /// The reason why there is nothing to draw.
@@ -56,7 +56,7 @@ pub struct Drill {
     batch: Batch,
     flow: FlowKey,
     followed: Followed,
-    named: Seen,
+    named: NamedFrames,
 }
 
 impl Drill {
@@ -69,7 +69,7 @@ impl Drill {
             batch: Batch::default(),
             flow: FlowKey::new(connection.client, connection.server).0,
             followed: Followed::new(options, Start::Known(connection)),
-            named: Seen::default(),
+            named: NamedFrames::default(),
         }
     }
 
@@ -84,7 +84,7 @@ impl Drill {
             self.followed = Followed::new(options, start);
         }
         let of_place = |it: &Named| place(it.frame) == place(self.followed.at);
-        self.named = Seen::of(named.into_iter().filter(of_place).collect());
+        self.named = NamedFrames::of(named.into_iter().filter(of_place).collect());
         self
     }
 
@@ -129,6 +129,12 @@ impl Drill {
             }
         };
         Ok(drawn.ladder(index, &self.named, (!all).then_some(Room::SCREENS)))
+    }
+
+    /// Returns the ledger of each exchange as the report has it, and the slices of its drawing.
+    #[doc(hidden)]
+    pub fn slices(self) -> Vec<(Ledger, Vec<Slice>)> {
+        self.followed.finish().map_or_else(Vec::new, |whole| whole.slices())
     }
 
     /// Draws the exchange of `frame`, or the connection if the frame belongs to no exchange,

@@ -4,10 +4,9 @@
 //! acknowledgment numbers are relative to the first of their side, as Wireshark shows them, and do
 //! not wrap.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::tcp::{Connection, Kind, ORIGIN, Sequence};
-use crate::wire::{Segment, TcpFlags};
+use crate::wire::{BySide, Segment, Side, TcpFlags};
 use std::collections::VecDeque;
 
 /// The relation of a segment's data to the data before it in the stream.
@@ -85,7 +84,7 @@ pub struct Graph {
     pub rtts: VecDeque<RttSample>,
     /// Number of segments before the first of `points`, and after the last.
     pub left_out: [u64; 2],
-    streams: [Stream; 2],
+    streams: BySide<Stream>,
 }
 
 /// Maximum number of segments of one direction that are kept until their ACK comes.
@@ -165,12 +164,12 @@ impl Graph {
         kind: Option<Kind>,
     ) {
         let mark = Mark::of(kind);
-        let first = |side: Side| connection.senders[side as usize].space.first_number();
+        let first = |side: Side| connection.senders[side].space.first_number();
         let own = first(from).unwrap_or(segment.seq);
-        let seq = self.streams[from as usize].relative(segment.seq, own);
+        let seq = self.streams[from].relative(segment.seq, own);
         let end = seq + u64::from(segment.payload_len);
         if segment.payload_len > 0 {
-            self.streams[from as usize].sent((seq, end), segment.time_ns, mark);
+            self.streams[from].sent((seq, end), segment.time_ns, mark);
         }
         let peer = from.peer();
         let acknowledges = segment.flags.has(TcpFlags::ACK) && !segment.flags.has(TcpFlags::RST);
@@ -188,7 +187,7 @@ impl Graph {
         };
         let window_bytes =
             scale.filter(|_| acknowledges).map(|scale| u64::from(segment.window) << scale.min(14));
-        let half = &connection.senders[from as usize];
+        let half = &connection.senders[from];
         self.push(Point {
             time_ns: segment.time_ns,
             frame: segment.frame,

@@ -18,7 +18,7 @@ pub use set_ups::SetUps;
 
 use crate::capture::{Block, FrameId};
 use crate::dns::Lookup;
-use crate::drill::{Followed, Room, Seen, Start};
+use crate::drill::{Followed, NamedFrames, Room, Start};
 use crate::graph::{Graph, Point, RttSample};
 use crate::model::{Cause, ConnectionReport, Finding, Report};
 use crate::pipeline::Options;
@@ -199,7 +199,7 @@ fn drawing((finding, frame, followed): (usize, FrameId, Followed)) -> Option<Dra
     let mut whole = followed.finish()?;
     let graph = whole.graph.take()?;
     let exchange = whole.exchange_at(frame);
-    let ladder = whole.ladder(exchange, &Seen::default(), Some(Room::SCREENS));
+    let ladder = whole.ladder(exchange, &NamedFrames::default(), Some(Room::SCREENS));
     let start_ns = whole.ladder_start_ns(exchange);
     let end_ns = start_ns + ladder.steps.last().map_or(0, |step| step.time_ns);
     let points: Vec<Point> = graph.points.into();

@@ -1,7 +1,6 @@
 //! Connections, exchanges and stalls of a capture as rows: a second pass that keeps none of them.
 //! `tcpwhy FILE --parquet DIR` writes them as tables.
 
-use crate::app::Side;
 use crate::capture::{Block, FrameId};
 use crate::findings::connection_report;
 use crate::model::{Cause, ConnectionReport, Culprit};
@@ -9,6 +8,7 @@ use crate::picture::{ExchangeRow, exchange_row};
 use crate::pipeline::Options;
 use crate::second_pass::SecondPass;
 use crate::tcp::{Chain, Connection, Exchange, Sink};
+use crate::wire::Side;
 
 /// An exchange with the connection that it is on.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use super::database::Database;
 use super::entry::Evidence;
 use super::jvm::Jvm;
 use super::nginx::Nginx;
-use super::place::Place;
+use super::place::AuditedNamespace;
 use super::read::program::Program;
 use super::report::{Finding, Whose};
 use super::rules::Rules;
@@ -23,7 +23,7 @@ use tcpwhy_live::resolver::Resolver;
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     /// Network namespace in which commands are run.
-    pub place: Place,
+    pub place: AuditedNamespace,
     /// Counters over the sample.
     pub growth: Growth,
     /// Settings.

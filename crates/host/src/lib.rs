@@ -27,7 +27,7 @@ use tcpwhy_live::error::LiveError;
 
 pub use entry::{Change, Entry, Evidence, Layer};
 pub use facts::Unread;
-pub use place::Place;
+pub use place::AuditedNamespace;
 pub use report::{Finding, ReportError, Whose};
 
 /// Result of an audit.
@@ -58,7 +58,11 @@ pub enum AuditError {
 ///
 /// # Errors The place does not exist or may not be entered, the kernel lists no sockets, or the
 /// report is invalid.
-pub fn audit(place: &Place, sample: Duration, report: Option<&[u8]>) -> Result<Audit, AuditError> {
+pub fn audit(
+    place: &AuditedNamespace,
+    sample: Duration,
+    report: Option<&[u8]>,
+) -> Result<Audit, AuditError> {
     if let Some(text) = report {
         // Invalid reports are refused before the sample is taken.
         report::parse(text, &[], &[])?;

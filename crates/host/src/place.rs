@@ -5,7 +5,7 @@ use tcpwhy_live::netns::Netns;
 
 /// The namespace to audit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum AuditedNamespace {
     /// The caller's own.
     #[default]
     Here,
@@ -15,7 +15,7 @@ pub enum Place {
     Process(u32),
 }
 
-impl Place {
+impl AuditedNamespace {
     /// Returns the namespace.
     ///
     /// # Errors It does not exist.

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
-use tcpwhy_live::diag::{Entry, Memory, State};
+use tcpwhy_live::diag::{Entry, Memory, TcpState};
 use tcpwhy_live::options::Options;
 use tcpwhy_live::process::Process;
 use tcpwhy_live::tcp_info::TcpInfo;
@@ -20,7 +20,7 @@ pub struct Sockets {
     /// Connections that were held back during the sample.
     pub held: Vec<Connection>,
     /// Number of sockets in each state at the end of the sample.
-    pub states: HashMap<State, u64>,
+    pub states: HashMap<TcpState, u64>,
 }
 
 /// A listening socket.
@@ -67,7 +67,7 @@ pub struct Connection {
     /// `true` if the connection was made to a listener of this namespace.
     pub is_server: bool,
     /// State at the end.
-    pub state: State,
+    pub state: TcpState,
     /// The process that holds it.
     pub process: Option<Process>,
     /// `TCP_INFO` at the begin; zeros where the connection is younger.
@@ -132,7 +132,7 @@ impl Connection {
         let window = self.after.tcpi_rcv_wnd_bytes.unwrap_or(u64::MAX);
         self.unread_bytes > 0
             && window < self.after.tcpi_rcv_mss_bytes.max(1)
-            && self.state == State::Established
+            && self.state == TcpState::Established
     }
 
     /// Returns whether a window, a full buffer, a loss or unread data held it back.
@@ -179,7 +179,7 @@ pub(super) fn holds(entry: &Entry) -> bool {
 
 /// Returns the ports with a listener.
 pub(super) fn ports_listened(entries: &[Entry]) -> HashSet<u16> {
-    let listeners = entries.iter().filter(|entry| entry.state == State::Listen);
+    let listeners = entries.iter().filter(|entry| entry.state == TcpState::Listen);
     listeners.map(|entry| entry.local.port()).collect()
 }
 
@@ -192,7 +192,8 @@ pub(super) fn destinations(
 ) -> Vec<Destination> {
     let mut found: HashMap<(IpAddr, SocketAddr), Destination> = HashMap::new();
     for entry in entries {
-        let is_open = !matches!(entry.state, State::Listen | State::Close | State::SynReceived);
+        let is_open =
+            !matches!(entry.state, TcpState::Listen | TcpState::Close | TcpState::SynReceived);
         if !is_open || listened.contains(&entry.local.port()) {
             continue;
         }
@@ -207,11 +208,13 @@ pub(super) fn destinations(
         });
         let port = entry.local.port();
         match entry.state {
-            State::TimeWait => {
+            TcpState::TimeWait => {
                 let age_ms = TIME_WAIT_MS.saturating_sub(u64::from(entry.timer_ms));
                 destination.time_wait.push((port, age_ms));
             }
-            State::FinWait1 | State::FinWait2 | State::Closing => destination.closing.push(port),
+            TcpState::FinWait1 | TcpState::FinWait2 | TcpState::Closing => {
+                destination.closing.push(port)
+            }
             _ => destination.ports.push(port),
         }
         if destination.process.is_none() && entry.inode != 0 {

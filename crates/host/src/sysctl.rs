@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use super::entry::Change;
-use super::place::Place;
+use super::place::AuditedNamespace;
 
 /// The settings that the audit reads.
 pub const NAMES: &[&str] = &[
@@ -82,12 +82,12 @@ pub struct Sysctls {
     /// Settings that the namespace may read but not set: one value for the whole machine.
     machine: BTreeSet<&'static str>,
     /// Network namespace in which commands are run.
-    pub place: Place,
+    pub place: AuditedNamespace,
 }
 
 impl Sysctls {
     /// Reads them in the calling thread's namespace.
-    pub fn read(place: &Place) -> Self {
+    pub fn read(place: &AuditedNamespace) -> Self {
         let mut sysctls = Self { place: place.clone(), ..Self::default() };
         for &name in NAMES {
             let path = format!("/proc/sys/{}", name.replace('.', "/"));
@@ -135,7 +135,7 @@ impl Sysctls {
     /// Returns the command that changes the setting.
     pub fn command(&self, name: &str, value: &str) -> String {
         let is_machines = self.machine.contains(name);
-        let place = if is_machines { Place::Here } else { self.place.clone() };
+        let place = if is_machines { AuditedNamespace::Here } else { self.place.clone() };
         let quoted = if value.contains(' ') { format!("'{value}'") } else { value.to_owned() };
         place.command(&format!("sysctl -w {name}={quoted}"))
     }
@@ -164,7 +164,8 @@ mod tests {
 
     #[test]
     fn a_change_and_its_undo_run_in_the_audited_namespace() {
-        let mut sysctls = Sysctls { place: Place::Named("blue".into()), ..Sysctls::default() };
+        let mut sysctls =
+            Sysctls { place: AuditedNamespace::Named("blue".into()), ..Sysctls::default() };
         sysctls.set("net.ipv4.tcp_rmem", "4096 131072 6291456");
         let change = sysctls.change("net.ipv4.tcp_rmem", "4096 131072 16777216", "raise", "memory");
         let command = "ip netns exec blue sysctl -w net.ipv4.tcp_rmem='4096 131072 16777216'";
@@ -175,7 +176,7 @@ mod tests {
 
     #[test]
     fn present_settings_are_read() {
-        let sysctls = Sysctls::read(&Place::Here);
+        let sysctls = Sysctls::read(&AuditedNamespace::Here);
         assert!(sysctls.number("net.core.somaxconn").is_some_and(|value| value > 0));
         assert_eq!(sysctls.numbers("net.ipv4.ip_local_port_range").len(), 2);
     }

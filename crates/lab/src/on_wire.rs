@@ -52,7 +52,7 @@ pub fn note(pcap: &Path, requests: &mut [Request]) -> Result<(), LabError> {
 
 /// The times that are needed, in order of the packets.
 #[derive(Default)]
-struct Seen {
+struct PacketTimes {
     /// Packets by the client's end of a connection.
     connections: HashMap<SocketAddr, Packets>,
     /// Times of queries to name servers.
@@ -66,7 +66,7 @@ struct Packets {
     received_ns: Vec<u64>,
 }
 
-impl Seen {
+impl PacketTimes {
     fn add(&mut self, time_ns: u64, packet: &[u8]) {
         let Some(header) = Header::parse(packet) else { return };
         match header.transport {
@@ -83,7 +83,7 @@ impl Seen {
 }
 
 /// Reads a capture as tcpdump writes it here: pcap in this machine's byte order, with nanoseconds.
-fn read(path: &Path) -> std::io::Result<Seen> {
+fn read(path: &Path) -> std::io::Result<PacketTimes> {
     let mut file = BufReader::new(File::open(path)?);
     let mut header = [0; 24];
     file.read_exact(&mut header)?;
@@ -93,7 +93,7 @@ fn read(path: &Path) -> std::io::Result<Seen> {
         113 => 16,
         _ => 0,
     };
-    let mut seen = Seen::default();
+    let mut seen = PacketTimes::default();
     let (mut record, mut frame) = ([0; 16], Vec::new());
     while file.read_exact(&mut record).is_ok() {
         let time_ns = u64::from(word(&record, 0)) * 1_000_000_000 + u64::from(word(&record, 4));

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tcpwhy_live::LiveError;
-use tcpwhy_live::diag::{Diag, Entry, State};
+use tcpwhy_live::diag::{Diag, Entry, TcpState};
 
 use crate::error::LabError;
 use crate::netns::Netns;
@@ -64,7 +64,7 @@ impl Sampler {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         let thread = thread::spawn(move || {
-            let mut seen = Seen::default();
+            let mut seen = SocketSamples::default();
             while !flag.load(Ordering::Relaxed) {
                 // A dump that fails is one sample less.
                 let _ = seen.sample(&mut diag, vantage);
@@ -89,29 +89,29 @@ impl Drop for Sampler {
 }
 
 /// All states except TIME_WAIT, CLOSE and LISTEN.
-const STATES: [State; 8] = [
-    State::Established,
-    State::SynSent,
-    State::SynReceived,
-    State::FinWait1,
-    State::FinWait2,
-    State::CloseWait,
-    State::LastAck,
-    State::Closing,
+const STATES: [TcpState; 8] = [
+    TcpState::Established,
+    TcpState::SynSent,
+    TcpState::SynReceived,
+    TcpState::FinWait1,
+    TcpState::FinWait2,
+    TcpState::CloseWait,
+    TcpState::LastAck,
+    TcpState::Closing,
 ];
 
 #[derive(Default)]
-struct Seen {
+struct SocketSamples {
     /// Sockets by the kernel's cookie, which is unique.
     sockets: BTreeMap<u64, SocketSample>,
     half_open_max: u64,
 }
 
-impl Seen {
+impl SocketSamples {
     fn sample(&mut self, diag: &mut Diag, vantage: &'static str) -> Result<(), LiveError> {
         let mut half_open = 0;
         diag.dump(&STATES, |entry| {
-            if entry.state == State::SynReceived {
+            if entry.state == TcpState::SynReceived {
                 half_open += 1;
             } else if !entry.local.ip().is_loopback() {
                 self.note(entry, vantage);

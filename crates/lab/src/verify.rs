@@ -94,7 +94,7 @@ pub fn plan_treated(
 }
 
 /// The result of a task.
-pub type Outcome = Result<CaseResult, LabError>;
+pub type TaskOutcome = Result<CaseResult, LabError>;
 
 /// Runs the tasks, `jobs` at once. `done` is called for each as it ends, on the thread that ran it.
 /// Returns what `done` returned, in the order of the tasks.
@@ -102,7 +102,7 @@ pub fn run_all<T: Send>(
     tasks: &[Task],
     options: &RunOptions,
     jobs: usize,
-    done: &(dyn Fn(&Task, Outcome) -> T + Sync),
+    done: &(dyn Fn(&Task, TaskOutcome) -> T + Sync),
 ) -> Vec<T> {
     let is_alone = |task: &Task| jobs <= 1 || ALONE.contains(&task.case.name);
     let numbered = || tasks.iter().enumerate();
@@ -163,7 +163,7 @@ fn sends_by_bbr(case: &Case, seed: u64) -> bool {
 }
 
 /// Runs the task once; the labels of the result contain its seed.
-fn once(task: &Task, options: &RunOptions) -> Outcome {
+fn once(task: &Task, options: &RunOptions) -> TaskOutcome {
     let try_seed = |seed| {
         let mut options = RunOptions { seed, ..options.clone() };
         if sends_by_bbr(task.case, seed) {

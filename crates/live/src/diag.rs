@@ -31,7 +31,7 @@ const BUFFER_BYTES: usize = 128 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
-pub enum State {
+pub enum TcpState {
     /// Data may flow both ways.
     Established = 1,
     /// A SYN was sent, and has no answer yet.
@@ -56,7 +56,7 @@ pub enum State {
     Closing = 11,
 }
 
-impl State {
+impl TcpState {
     pub(crate) fn from_kernel(number: u8) -> Option<Self> {
         Some(match number {
             1 => Self::Established,
@@ -97,7 +97,7 @@ impl State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// State of the connection.
-    pub state: State,
+    pub state: TcpState,
     /// Local address.
     pub local: SocketAddr,
     /// The other end; port 0 where the socket listens.
@@ -164,7 +164,11 @@ impl Diag {
     ///
     /// # Errors
     /// The kernel refuses, or breaks off.
-    pub fn dump(&mut self, states: &[State], mut take: impl FnMut(Entry)) -> Result<(), LiveError> {
+    pub fn dump(
+        &mut self,
+        states: &[TcpState],
+        mut take: impl FnMut(Entry),
+    ) -> Result<(), LiveError> {
         for family in [libc::AF_INET, libc::AF_INET6] {
             self.socket.write_all(&request(family as u8, states)).map_err(LiveError::Diag)?;
             loop {
@@ -191,7 +195,7 @@ impl Diag {
 }
 
 /// Returns a request: `struct nlmsghdr` and `struct inet_diag_req_v2`.
-fn request(family: u8, states: &[State]) -> Vec<u8> {
+fn request(family: u8, states: &[TcpState]) -> Vec<u8> {
     let mut message = vec![0; HEADER_BYTES + 56];
     let length = message.len() as u32;
     message[..4].copy_from_slice(&length.to_ne_bytes());
@@ -202,7 +206,7 @@ fn request(family: u8, states: &[State]) -> Vec<u8> {
     message[18] =
         1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1) | 1 << (INET_DIAG_SKMEMINFO - 1);
     let mut mask = states.iter().fold(0u32, |mask, &state| mask | 1 << state as u8);
-    if states.contains(&State::SynReceived) {
+    if states.contains(&TcpState::SynReceived) {
         mask |= 1 << 12;
     }
     message[20..24].copy_from_slice(&mask.to_ne_bytes());
@@ -241,7 +245,7 @@ fn parse(message: &[u8]) -> Option<Entry> {
         Some(Ipv6Addr::from(*fixed[at..].first_chunk::<16>()?).to_canonical())
     };
     let mut entry = Entry {
-        state: State::from_kernel(fixed[1])?,
+        state: TcpState::from_kernel(fixed[1])?,
         local: SocketAddr::new(address(8)?, port(4)),
         peer: SocketAddr::new(address(24)?, port(6)),
         cookie: u64::from(word(44)) | u64::from(word(48)) << 32,
@@ -313,7 +317,7 @@ mod tests {
         assert_eq!(entry.local, "10.0.0.1:80".parse().unwrap());
         assert_eq!(entry.peer, "10.0.0.2:81".parse().unwrap());
         assert_eq!((entry.cookie, entry.congestion_control.as_deref()), (7, Some("cubic")));
-        assert_eq!((entry.state, entry.tcp_info), (State::Established, None));
+        assert_eq!((entry.state, entry.tcp_info), (TcpState::Established, None));
     }
 
     #[test]

@@ -35,9 +35,9 @@ pub struct Options {
 
 /// A process whose sockets can be asked.
 #[derive(Debug)]
-pub struct Asked(OwnedFd);
+pub struct InspectedProcess(OwnedFd);
 
-impl Asked {
+impl InspectedProcess {
     /// Opens the process.
     ///
     /// # Errors

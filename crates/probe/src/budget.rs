@@ -127,12 +127,12 @@ pub struct Budget(Option<Arc<Account>>);
 #[derive(Debug)]
 struct Account {
     limits: Limits,
-    state: Mutex<State>,
+    state: Mutex<Spending>,
     closed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Spending {
     spent: Spent,
     /// Number of open connections.
     open: u64,
@@ -142,7 +142,7 @@ struct State {
 }
 
 impl Account {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Spending> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -229,7 +229,7 @@ impl Budget {
 #[derive(Debug)]
 struct Slot {
     budget: Budget,
-    /// Its part of [`State::held_bytes`].
+    /// Its part of [`Spending::held_bytes`].
     held_bytes: u64,
     /// `true` if its peer sent more than the budget allows.
     is_over: bool,

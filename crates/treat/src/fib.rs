@@ -83,7 +83,6 @@ enum Unit {
     Ms(u32),
 }
 
-/// A route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Route {
     head: [u8; HEAD_BYTES],

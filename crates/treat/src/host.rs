@@ -4,7 +4,7 @@
 use super::error::TreatError;
 use super::journal::Journal;
 use super::namespace::Namespace;
-use super::record::{Change, Record, State, VERSION, What};
+use super::record::{Change, Lifetime, Record, VERSION, What};
 use super::undo::{self, ChangedMeanwhile, Undone};
 use super::{cache, file, filter, listener, route, sysctl, system, xdp};
 use tcpwhy_live::netns::Netns;
@@ -49,7 +49,7 @@ impl HostTreatment {
                 version: VERSION,
                 id,
                 what: plan.what.clone(),
-                state: State::Running,
+                state: Lifetime::Running,
                 by: system::by(),
                 since: system::since(),
                 changes: plan.changes.clone(),
@@ -108,7 +108,7 @@ impl HostTreatment {
     /// # Errors
     /// The journal cannot be written; then the change is undone.
     pub fn keep(mut self) -> Result<(), TreatError> {
-        self.record.state = State::Kept;
+        self.record.state = Lifetime::Kept;
         if let Err(error) = self.journal.write(&self.record) {
             return Err(self.abandon(error));
         }

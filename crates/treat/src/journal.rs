@@ -279,7 +279,7 @@ fn create(path: &Path) -> io::Result<File> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use super::super::record::{By, Process, Since, State, What};
+    use super::super::record::{By, Lifetime, Process, Since, What};
     use super::*;
 
     /// A journal whose directory does not exist yet, in a folder of the test.
@@ -294,7 +294,7 @@ mod tests {
             version: VERSION,
             id,
             what: What::Sysctl { name: "tcp_syncookies".into() },
-            state: State::Running,
+            state: Lifetime::Running,
             by: By { uid: 0, user: None, process: Process { pid: 1, pid_start_ticks: 2 } },
             since: Since { boot_id: "boot".into(), unix_ns: 3 },
             changes: Vec::new(),

@@ -44,8 +44,8 @@ pub use flood::{SynFlood, plan as plan_syn_flood, plan_backlog};
 pub use host::{HostPlan, HostTreatment};
 pub use journal::{DIRECTORY_VARIABLE, Journal, Records};
 pub use namespace::Namespace;
-pub use plan::{Asked, Counts, Newcomers, plan as plan_sockets};
-pub use record::{Change, Record, Scope, Side, State, What};
+pub use plan::{Counts, Newcomers, TreatmentRequest, plan as plan_sockets};
+pub use record::{Change, Lifetime, Record, Scope, Side, What};
 pub use resolver::{Resolver, plan as plan_resolver};
 pub use route::{InitialWindows, WINDOW_MAX, plan as plan_cwnd};
 pub use setting::{Buffer, Setting, Value};
@@ -55,7 +55,7 @@ pub use undo::{ChangedMeanwhile, Undone, forget, undo};
 
 /// Returns whether the process that made a treatment is still running.
 pub fn is_running(record: &Record) -> bool {
-    record.state == State::Running && system::running(&record.by.process).is_some()
+    record.state == Lifetime::Running && system::running(&record.by.process).is_some()
 }
 
 /// Returns whether a record was made since the last boot.

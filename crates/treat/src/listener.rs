@@ -11,7 +11,7 @@ use super::host::Restored;
 use super::namespace::Namespace;
 use super::record::ListenerChange;
 use super::{plan, reach};
-use tcpwhy_live::diag::State;
+use tcpwhy_live::diag::TcpState;
 use tcpwhy_live::netns::Netns;
 
 /// A holder is looked for this often, at this interval.
@@ -27,7 +27,7 @@ pub(super) fn plan(
     let namespace = Namespace::of(netns)?;
     let look = reach::look_for_all(netns)?;
     let at_port = |found: &&reach::Found| {
-        found.entry.state == State::Listen && found.entry.local.port() == port
+        found.entry.state == TcpState::Listen && found.entry.local.port() == port
     };
     let listeners: Vec<_> = look.found.iter().filter(at_port).collect();
     if listeners.is_empty() {

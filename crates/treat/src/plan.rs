@@ -15,7 +15,7 @@ use tcpwhy_live::sys;
 
 /// The sockets to treat and the setting.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct TreatmentRequest {
     /// The option and its value.
     pub setting: Setting,
     /// Port at either end.
@@ -64,7 +64,7 @@ pub enum Newcomers {
 ///
 /// # Errors
 /// Sockets cannot be read.
-pub fn plan(asked: &Asked) -> Result<(Vec<SocketChange>, Counts), TreatError> {
+pub fn plan(asked: &TreatmentRequest) -> Result<(Vec<SocketChange>, Counts), TreatError> {
     let (netns, scope) = scope(asked)?;
     check(&asked.setting)?;
     let mut look = reach::look(&netns, &scope, asked.peer)?;
@@ -77,7 +77,7 @@ pub fn plan(asked: &Asked) -> Result<(Vec<SocketChange>, Counts), TreatError> {
 }
 
 /// Finds the namespace that `asked` names.
-pub(super) fn scope(asked: &Asked) -> Result<(Netns, Scope), TreatError> {
+pub(super) fn scope(asked: &TreatmentRequest) -> Result<(Netns, Scope), TreatError> {
     let netns = match (&asked.netns, asked.pid) {
         (Some(name), _) => Netns::find(name)?,
         (None, Some(pid)) => Netns::of_process(pid)?,

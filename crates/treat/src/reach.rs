@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::error::TreatError;
 use super::record::{Scope, Side};
 use crate::hooks::established::cgroup_root;
-use tcpwhy_live::diag::{Diag, Entry, State};
+use tcpwhy_live::diag::{Diag, Entry, TcpState};
 use tcpwhy_live::error::LiveError;
 use tcpwhy_live::netns::Netns;
 use tcpwhy_live::process::{Holder, Holders, ports::family};
@@ -18,7 +18,8 @@ use tcpwhy_live::sockets::{Peer, Selection};
 use tcpwhy_live::sys;
 
 /// States of connections that can still carry data of this side, and listeners.
-const STATES: [State; 4] = [State::Established, State::SynSent, State::CloseWait, State::Listen];
+const STATES: [TcpState; 4] =
+    [TcpState::Established, TcpState::SynSent, TcpState::CloseWait, TcpState::Listen];
 
 /// A socket of a scope.
 pub(super) struct Found {
@@ -49,7 +50,7 @@ pub(super) fn look(netns: &Netns, scope: &Scope, peer: Option<Peer>) -> Result<L
     for entry in entries {
         let side = if listening.took(entry.local) { Side::Server } else { Side::Client };
         let is_side = scope.side == Side::Both || scope.side == side;
-        if entry.state == State::Listen || !is_side || !selection.takes(&entry) {
+        if entry.state == TcpState::Listen || !is_side || !selection.takes(&entry) {
             continue;
         }
         let holder = holders.by_inode.get(&entry.inode).copied().filter(|_| entry.inode != 0);
@@ -76,7 +77,7 @@ pub(super) fn look_for_all(netns: &Netns) -> Result<Look, TreatError> {
 /// Ports at which the processes of a scope listen.
 pub(super) fn listening_ports(netns: &Netns, scope: &Scope) -> Result<Vec<u16>, TreatError> {
     let members = members(scope)?;
-    let entries = netns.inside(|| list(&[State::Listen]))??;
+    let entries = netns.inside(|| list(&[TcpState::Listen]))??;
     let holders = Holders::read(members.as_deref());
     let held = entries.iter().filter(|entry| holders.by_inode.contains_key(&entry.inode));
     let mut ports: Vec<u16> = held.map(|entry| entry.local.port()).collect();
@@ -88,7 +89,7 @@ pub(super) fn listening_ports(netns: &Netns, scope: &Scope) -> Result<Vec<u16>, 
 /// Returns whether a process of the scope listens where connections of the scope come in.
 pub(super) fn listens(netns: &Netns, scope: &Scope) -> Result<bool, TreatError> {
     let members = members(scope)?;
-    let entries = netns.inside(|| list(&[State::Listen]))??;
+    let entries = netns.inside(|| list(&[TcpState::Listen]))??;
     let holders = members.is_some().then(|| Holders::read(members.as_deref()));
     let is_held = |entry: &Entry| {
         holders.as_ref().is_none_or(|holders| holders.by_inode.contains_key(&entry.inode))
@@ -99,7 +100,7 @@ pub(super) fn listens(netns: &Netns, scope: &Scope) -> Result<bool, TreatError> 
 
 /// Returns the ports that are listened at in a namespace, each with its process, in words.
 pub(super) fn listeners(netns: &Netns) -> Result<Vec<String>, TreatError> {
-    let entries = netns.inside(|| list(&[State::Listen]))??;
+    let entries = netns.inside(|| list(&[TcpState::Listen]))??;
     let holders = Holders::read(None);
     let mut ports: Vec<(u16, Option<String>)> = entries
         .iter()
@@ -118,7 +119,7 @@ pub(super) fn listeners(netns: &Netns) -> Result<Vec<String>, TreatError> {
     Ok(ports.into_iter().map(words).collect())
 }
 
-fn list(states: &[State]) -> Result<Vec<Entry>, LiveError> {
+fn list(states: &[TcpState]) -> Result<Vec<Entry>, LiveError> {
     let mut entries = Vec::new();
     Diag::open()?.dump(states, |entry| entries.push(entry))?;
     Ok(entries)

@@ -21,7 +21,7 @@ pub struct Record {
     /// Object of the treatment.
     pub what: What,
     /// Tells whether it ends with the process that made it.
-    pub state: State,
+    pub state: Lifetime,
     /// Process that made the treatment.
     pub by: By,
     /// Time at which it was made.
@@ -139,7 +139,7 @@ impl Scope {
 /// Lifetime of a treatment: until its process ends, or longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum Lifetime {
     /// The process undoes the treatment when it ends.
     Running,
     /// The treatment stays until it is undone.

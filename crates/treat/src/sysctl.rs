@@ -23,7 +23,7 @@ enum Takes {
 
 /// A setting that is taken back without a trace.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct HarmlessSetting {
     /// The name of the setting in a command.
     name: &'static str,
     /// The path of the setting below `/proc/sys/net`.
@@ -33,12 +33,17 @@ struct Known {
     risk: &'static str,
 }
 
-const fn known(name: &'static str, place: &'static str, takes: Takes, risk: &'static str) -> Known {
-    Known { name, place, takes, risk }
+const fn known(
+    name: &'static str,
+    place: &'static str,
+    takes: Takes,
+    risk: &'static str,
+) -> HarmlessSetting {
+    HarmlessSetting { name, place, takes, risk }
 }
 
 /// All settings that can be treated.
-const KNOWN: &[Known] = &[
+const KNOWN: &[HarmlessSetting] = &[
     known(
         "tcp_slow_start_after_idle",
         "ipv4",
@@ -215,7 +220,7 @@ pub(super) fn change(
 }
 
 fn changed(
-    known: &Known,
+    known: &HarmlessSetting,
     netns: &Netns,
     before: String,
     set: String,
@@ -251,7 +256,7 @@ fn judge(takes: Takes, value: &str) -> Result<String, String> {
     }
 }
 
-impl Known {
+impl HarmlessSetting {
     /// Returns the file in which the kernel shows the setting of the namespace of the thread that
     /// opens it.
     fn path(&self) -> PathBuf {
@@ -259,12 +264,12 @@ impl Known {
     }
 }
 
-fn read(known: &Known) -> io::Result<String> {
+fn read(known: &HarmlessSetting) -> io::Result<String> {
     let text = fs::read_to_string(known.path())?;
     Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-fn refused(known: &Known, source: io::Error) -> TreatError {
+fn refused(known: &HarmlessSetting, source: io::Error) -> TreatError {
     let what = match source.kind() {
         io::ErrorKind::NotFound => {
             "there is no such setting here: the kernel lacks it, or it is one of the host's \
@@ -276,7 +281,7 @@ fn refused(known: &Known, source: io::Error) -> TreatError {
     TreatError::Sysctl { path: known.path(), what, source }
 }
 
-fn of(change: &SysctlChange) -> io::Result<&'static Known> {
+fn of(change: &SysctlChange) -> io::Result<&'static HarmlessSetting> {
     let known = KNOWN.iter().find(|known| known.name == change.name);
     known.ok_or_else(|| {
         io::Error::other(format!(
@@ -287,7 +292,7 @@ fn of(change: &SysctlChange) -> io::Result<&'static Known> {
 }
 
 /// Writes a value and returns what the kernel made of it.
-fn write(known: &Known, netns: &Netns, value: &str) -> io::Result<String> {
+fn write(known: &HarmlessSetting, netns: &Netns, value: &str) -> io::Result<String> {
     netns
         .inside(|| fs::write(known.path(), value).and_then(|()| read(known)))
         .map_err(io::Error::other)?

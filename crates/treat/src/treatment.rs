@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 use super::error::TreatError;
 use super::journal::Journal;
-use super::plan::{Asked, Counts, Newcomers, Planned, check, is_gone, planned, require_one, scope};
-use super::record::{Change, Process, Record, Scope, Side, State, VERSION, What};
+use super::plan::{
+    Counts, Newcomers, Planned, TreatmentRequest, check, is_gone, planned, require_one, scope,
+};
+use super::record::{Change, Lifetime, Process, Record, Scope, Side, VERSION, What};
 use super::setting::{Setting, Value};
 use super::{reach, system, undo};
 use crate::hooks::established::{
@@ -53,7 +55,7 @@ impl Treatment {
     ///
     /// # Errors
     /// Something treats the same already; the journal cannot be written; nothing can be reached.
-    pub fn begin(journal: Journal, asked: &Asked) -> Result<Self, TreatError> {
+    pub fn begin(journal: Journal, asked: &TreatmentRequest) -> Result<Self, TreatError> {
         let (netns, scope) = scope(asked)?;
         check(&asked.setting)?;
         require_one(&mut reach::look(&netns, &scope, asked.peer)?)?;
@@ -73,7 +75,7 @@ impl Treatment {
                     scope: scope.clone(),
                     hook_map: None,
                 },
-                state: State::Running,
+                state: Lifetime::Running,
                 by: system::by(),
                 since: system::since(),
                 changes: Vec::new(),
@@ -387,7 +389,7 @@ impl Treatment {
             let events = hook.detach();
             undo::add_of_hook(&mut self.record, &self.setting, &events);
         }
-        self.record.state = State::Kept;
+        self.record.state = Lifetime::Kept;
         if let Err(error) = self.journal.write(&self.record) {
             return Err(self.end().after(error));
         }

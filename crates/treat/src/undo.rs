@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::TreatError;
 use super::journal::Journal;
-use super::record::{Change, Record, Scope, SocketChange, State, What};
+use super::record::{Change, Lifetime, Record, Scope, SocketChange, What};
 use super::setting::{Setting, Value};
 use super::{host, reach, system};
 use crate::hooks::established::{self, Established, VALUE_BYTES};
@@ -117,7 +117,7 @@ impl Undone {
 pub fn undo(journal: &Journal, id: u32) -> Result<Undone, TreatError> {
     let record = journal.one(id)?.ok_or(TreatError::NoTreatment { id })?;
     let is_running =
-        record.state == State::Running && system::running(&record.by.process).is_some();
+        record.state == Lifetime::Running && system::running(&record.by.process).is_some();
     if is_running {
         journal.ask(id);
     }

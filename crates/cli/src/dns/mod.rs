@@ -113,7 +113,7 @@ pub fn unsent(survey: &Survey) -> Option<String> {
     let mut queries =
         survey.servers.iter().flat_map(|it| &it.rounds).flat_map(|it| &it.queries).peekable();
     let why = |query: &dns::Query| match &query.outcome {
-        dns::Outcome::Unreachable { error } => Some(error.clone()),
+        dns::QueryOutcome::Unreachable { error } => Some(error.clone()),
         _ => None,
     };
     let first = why(queries.peek()?)?;

@@ -5,7 +5,7 @@ use super::{Measured, System, findings};
 use tcpwhy_core::model::units::{counted, duration, printable};
 use tcpwhy_core::report::{Look, Page, Paint, left};
 use tcpwhy_probe::dns::{
-    Cache, Ended, Hop, Lookup, Outcome, Query, ServerSurvey, Trace, Transport,
+    Cache, Ended, Hop, Lookup, Query, QueryOutcome, ServerSurvey, Trace, Transport,
 };
 
 /// Renders the whole output.
@@ -166,16 +166,16 @@ fn says(server: &ServerSurvey) -> String {
 
 fn outcome(query: &Query) -> String {
     match &query.outcome {
-        Outcome::Answered => counted(query.records.len() as u64, "record", "records"),
-        Outcome::NoData => "no records".to_owned(),
-        Outcome::NxDomain => "no such name".to_owned(),
-        Outcome::Failure { rcode } => rcode.clone(),
-        Outcome::Referred => "referred".to_owned(),
-        Outcome::Truncated => "cut short".to_owned(),
-        Outcome::Timeout => "no answer".to_owned(),
-        Outcome::PortClosed => "port closed".to_owned(),
-        Outcome::Unreachable { error } => error.clone(),
-        Outcome::Malformed => "no valid answer".to_owned(),
+        QueryOutcome::Answered => counted(query.records.len() as u64, "record", "records"),
+        QueryOutcome::NoData => "no records".to_owned(),
+        QueryOutcome::NxDomain => "no such name".to_owned(),
+        QueryOutcome::Failure { rcode } => rcode.clone(),
+        QueryOutcome::Referred => "referred".to_owned(),
+        QueryOutcome::Truncated => "cut short".to_owned(),
+        QueryOutcome::Timeout => "no answer".to_owned(),
+        QueryOutcome::PortClosed => "port closed".to_owned(),
+        QueryOutcome::Unreachable { error } => error.clone(),
+        QueryOutcome::Malformed => "no valid answer".to_owned(),
     }
 }
 
@@ -268,8 +268,8 @@ fn step(number: usize, hop: &Hop, page: &mut Page<'_>) {
         let zone = printable(&hop.zone);
         let server = hop.server_name.as_deref().map(|it| format!(" {}", printable(it)));
         let said = match (&query.outcome, &hop.refers_to) {
-            (Outcome::Referred, Some(to)) => format!("refers to {}", printable(&to.zone)),
-            (Outcome::Answered, _) => records(std::slice::from_ref(query)),
+            (QueryOutcome::Referred, Some(to)) => format!("refers to {}", printable(&to.zone)),
+            (QueryOutcome::Answered, _) => records(std::slice::from_ref(query)),
             _ => outcome(query),
         };
         let start = format!("{number} {zone}{} {}  ", server.unwrap_or_default(), query.server);

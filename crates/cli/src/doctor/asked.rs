@@ -7,7 +7,7 @@ use tcpwhy_core::experiment::{Failure, Measured, OwnRequest, median_ns};
 use tcpwhy_core::model::units::{self, duration};
 use tcpwhy_probe::Scheme;
 use tcpwhy_probe::experiment::{
-    Connection, ExchangeError, Kernel, Settings, Step, Subject, Timing,
+    Connection, ExchangeError, Kernel, RequestStep, Settings, Subject, Timing,
 };
 use tcpwhy_probe::tls::{TlsOptions, client_config};
 
@@ -20,7 +20,7 @@ const LASTS: Duration = Duration::from_secs(3);
 
 /// The result of the single requests.
 #[derive(Default)]
-pub struct Asked {
+pub struct RequestResults {
     /// The measurements for the core.
     pub measured: Measured,
     /// Number of requests sent.
@@ -42,7 +42,7 @@ pub struct Asked {
     pub is_stuck: bool,
 }
 
-impl Asked {
+impl RequestResults {
     /// Sends the requests and measures them.
     pub fn ask(subject: &Subject, lookup_ns: u64) -> Self {
         let mut asked = Self::default();
@@ -81,7 +81,7 @@ impl Asked {
         let is_closed = |error: &ExchangeError| match error {
             ExchangeError::Io { step, source, .. } => {
                 let closes = [ErrorKind::ConnectionReset, ErrorKind::UnexpectedEof];
-                *step == Step::Answer && closes.contains(&source.kind())
+                *step == RequestStep::Answer && closes.contains(&source.kind())
             }
             error => matches!(error, ExchangeError::Response(_)),
         };
@@ -141,16 +141,22 @@ impl Asked {
         if let ExchangeError::Io { step, after, source } = &error {
             let after_ns = after.as_nanos() as u64;
             let failure = match (step, source.kind()) {
-                (Step::Connect, kind) if is_refused(kind) => Some(Failure::Refused { after_ns }),
-                (Step::Connect, ErrorKind::TimedOut) => Some(Failure::Unanswered { after_ns }),
-                (Step::Answer, ErrorKind::UnexpectedEof) => Some(Failure::Closed { after_ns }),
+                (RequestStep::Connect, kind) if is_refused(kind) => {
+                    Some(Failure::Refused { after_ns })
+                }
+                (RequestStep::Connect, ErrorKind::TimedOut) => {
+                    Some(Failure::Unanswered { after_ns })
+                }
+                (RequestStep::Answer, ErrorKind::UnexpectedEof) => {
+                    Some(Failure::Closed { after_ns })
+                }
                 (_, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => {
                     Some(Failure::Reset { after_ns })
                 }
                 _ => None,
             };
             self.measured.failures.extend(failure);
-            self.is_stuck |= *step == Step::Answer && error.is_timeout();
+            self.is_stuck |= *step == RequestStep::Answer && error.is_timeout();
         }
         self.error = Some(error);
     }

@@ -2,7 +2,7 @@
 //! as many as `--load` names.
 
 use super::args::Doctor;
-use super::asked::Asked;
+use super::asked::RequestResults;
 use super::steps::Steps;
 use crate::tap::Tap;
 use serde::Serialize;
@@ -14,7 +14,7 @@ use tcpwhy_core::model::{Report, units};
 use tcpwhy_probe::budget::{Limits, NO_LIMIT};
 use tcpwhy_probe::experiment::{Connection, Settings, Subject};
 use tcpwhy_probe::http::Request;
-use tcpwhy_probe::load::{Guard, Outcome, Plan, run as generate};
+use tcpwhy_probe::load::{Guard, LoadOutcome, Plan, run as generate};
 use tcpwhy_probe::{Scheme, Target};
 
 /// Number of concurrent connections of the load that nobody asked for.
@@ -130,7 +130,7 @@ impl Loads {
 /// requests were.
 pub fn run(
     wanted: &Doctor,
-    asked: &Asked,
+    asked: &RequestResults,
     subject: &Subject,
     alone: Option<&Report>,
     steps: &mut Steps,
@@ -182,7 +182,7 @@ pub fn run(
 }
 
 /// Returns the reason for which no load is sent, if there is one.
-fn unwanted(wanted: &Doctor, asked: &Asked, subject: &Subject) -> Option<String> {
+fn unwanted(wanted: &Doctor, asked: &RequestResults, subject: &Subject) -> Option<String> {
     if wanted.no_load {
         return Some("--no-load".to_owned());
     }
@@ -208,7 +208,12 @@ fn settle(subject: &Subject) {
 
 /// Returns the plan of a load; `None` if its answers are so large that each connection cannot have
 /// one within the budget.
-fn plan(wanted: &Doctor, asked: &Asked, subject: &Subject, connections: u32) -> Option<Plan> {
+fn plan(
+    wanted: &Doctor,
+    asked: &RequestResults,
+    subject: &Subject,
+    connections: u32,
+) -> Option<Plan> {
     let single_ns = asked.layers().request_ns;
     let slow_ns = (SLOW_TIMES * single_ns).max(single_ns + SLOW_NS_MIN);
     let guard = Guard { status: asked.status?, slow_ns: wanted.load.is_none().then_some(slow_ns) };
@@ -241,7 +246,7 @@ fn tap(server: SocketAddr, connections: usize) -> Option<Tap> {
     tap.ok()
 }
 
-fn of(connections: usize, outcome: &Outcome) -> Loaded {
+fn of(connections: usize, outcome: &LoadOutcome) -> Loaded {
     Loaded {
         connections,
         requests: outcome.requests,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tcpwhy_core::model::{Report, units};
 use tcpwhy_core::report::json;
 use tcpwhy_core::state::{self, Socket, State};
-use tcpwhy_host::{Entry, Evidence, Place, audit};
+use tcpwhy_host::{AuditedNamespace, Entry, Evidence, audit};
 use tcpwhy_live::sockets::{Selection, Where};
 use tcpwhy_probe::experiment::{Connection, Settings, Subject};
 
@@ -19,7 +19,11 @@ const ENTRIES_MAX: usize = 3;
 
 /// Weighs the findings with the state of the server's sockets, if the server is on this machine.
 /// Returns the network namespace of the server.
-pub fn weigh(report: &mut Report, subject: &Subject, steps: &mut Steps) -> Option<Place> {
+pub fn weigh(
+    report: &mut Report,
+    subject: &Subject,
+    steps: &mut Steps,
+) -> Option<AuditedNamespace> {
     let began = Instant::now();
     // A connection that stays open while the sockets are read.
     let connection = Connection::open(subject, Settings::default()).ok()?;
@@ -55,11 +59,11 @@ pub fn weigh(report: &mut Report, subject: &Subject, steps: &mut Steps) -> Optio
         }
         Err(error) => steps.skipped("sockets", error.to_string()),
     }
-    Some(server.netns.clone().map_or(Place::Here, Place::Named))
+    Some(server.netns.clone().map_or(AuditedNamespace::Here, AuditedNamespace::Named))
 }
 
 /// Returns the audit entries that explain findings of the report, the most direct first.
-pub fn explain(report: &Report, place: &Place, steps: &mut Steps) -> Vec<Entry> {
+pub fn explain(report: &Report, place: &AuditedNamespace, steps: &mut Steps) -> Vec<Entry> {
     if report.findings.is_empty() {
         return Vec::new();
     }

@@ -23,7 +23,7 @@ use error::DoctorError;
 use crate::error::Error;
 use crate::tap::{Tap, Tapped};
 use crate::{output, terminal};
-use asked::{Asked, Layers};
+use asked::{Layers, RequestResults};
 use loads::Loaded;
 use names::Resolved;
 use serde::Serialize;
@@ -33,7 +33,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use steps::{Step, Steps};
+use steps::{ExaminationStep, Steps};
 use tcpwhy_core::experiment::{add_load, sentence, unresolved, weigh};
 use tcpwhy_core::model::experiment::Experiment;
 use tcpwhy_core::model::units::{bytes, counted, duration};
@@ -95,7 +95,7 @@ struct Walk<'a> {
     /// Audit entries that explain findings, if the server is on this machine.
     host: Vec<Entry>,
     verdict: String,
-    steps: &'a [Step],
+    steps: &'a [ExaminationStep],
 }
 
 /// Examines the target and prints the verdict; the exit status says whether there are faults.
@@ -124,7 +124,7 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     way::examine(asked_for, subject.server, traffic.probes(), &mut steps);
     let tap = open_tap(&subject, asked_for.bundle.is_some(), &mut steps);
     let began = Instant::now();
-    let asked = Asked::ask(&subject, lookup_ns);
+    let asked = RequestResults::ask(&subject, lookup_ns);
     tell_asked(&asked, &subject, began, &mut steps);
     let tapped = tap.and_then(|tap| end_tap(tap, &mut steps));
     let alone = tapped.as_ref().map(|it| &it.report);
@@ -177,7 +177,7 @@ fn tell_unresolved(
     mut report: Report,
     target: &Target,
     traffic: &Traffic,
-    steps: &[Step],
+    steps: &[ExaminationStep],
 ) -> Result<ExitCode, Error> {
     report.asked.target = Some(target.to_string());
     let walk = Walk {
@@ -192,7 +192,7 @@ fn tell_unresolved(
         verdict: format!("{} does not resolve: name servers are at fault.", target.host),
         steps,
     };
-    tell(asked_for, &report, walk, &Asked::default(), None)?;
+    tell(asked_for, &report, walk, &RequestResults::default(), None)?;
     Ok(ExitCode::from(EXIT_FAULTS))
 }
 
@@ -201,7 +201,7 @@ fn tell(
     asked_for: &Doctor,
     report: &Report,
     doctor: Walk<'_>,
-    asked: &Asked,
+    asked: &RequestResults,
     packets: Option<&[u8]>,
 ) -> Result<(), Error> {
     let beside = Beside { doctor };
@@ -272,7 +272,7 @@ fn end_tap(tap: Tap, steps: &mut Steps) -> Option<Tapped> {
     Some(tapped)
 }
 
-fn tell_asked(asked: &Asked, subject: &Subject, began: Instant, steps: &mut Steps) {
+fn tell_asked(asked: &RequestResults, subject: &Subject, began: Instant, steps: &mut Steps) {
     let layers = asked.layers();
     if asked.is_answered() {
         let rtt = duration(layers.path_ns);
@@ -313,7 +313,7 @@ fn others(
 /// requests and look-ups suggest.
 fn worth_making(
     wanted: Vec<Kind>,
-    asked: &Asked,
+    asked: &RequestResults,
     subject: &Subject,
     lookup_ns: u64,
     others: &Others,
@@ -357,7 +357,7 @@ fn pairs_max(kind: Kind, share_bytes: u64, exchange_bytes: u64) -> u64 {
 /// Runs the experiments. If the server begins to answer otherwise than before, nothing more is sent
 /// to it, and the reason is returned, too.
 fn experiments(
-    asked: &Asked,
+    asked: &RequestResults,
     subject: &Subject,
     kinds: Vec<Kind>,
     others: &Others,
@@ -407,7 +407,7 @@ fn experiments(
 /// Merges the report on packets (or on own sockets, if there are no packets) with findings about
 /// name servers and experiments. Returns it with the packets.
 fn diagnose(
-    asked: &Asked,
+    asked: &RequestResults,
     named: Vec<Finding>,
     experiments: Vec<Experiment>,
     tapped: Option<Tapped>,

@@ -106,7 +106,7 @@ fn examine_failed(host: &str, budget: &Budget, steps: &mut Steps) -> Vec<Finding
 }
 
 /// The answers of the name servers.
-struct Asked {
+struct NameAnswers {
     findings: Vec<Finding>,
     /// How a look-up ends with these answers.
     ended: Ended,
@@ -114,7 +114,7 @@ struct Asked {
     is_unsent: bool,
 }
 
-fn ask(host: &str, budget: &Budget, steps: &mut Steps) -> Option<Asked> {
+fn ask(host: &str, budget: &Budget, steps: &mut Steps) -> Option<NameAnswers> {
     let began = Instant::now();
     let config = match Config::system() {
         Ok(config) => config,
@@ -138,7 +138,7 @@ fn ask(host: &str, budget: &Budget, steps: &mut Steps) -> Option<Asked> {
     let causes = if causes.is_empty() { "no fault".to_owned() } else { causes.join(", ") };
     let count = survey.servers.len();
     steps.done("resolvers", began, format!("{count} asked on their own: {causes}"));
-    Some(Asked {
+    Some(NameAnswers {
         findings: judged.into_iter().map(finding).collect(),
         ended: expected.ended,
         is_unsent: unsent(&survey).is_some(),

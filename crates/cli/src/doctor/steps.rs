@@ -8,7 +8,7 @@ use tcpwhy_core::model::units;
 
 /// A step that was taken or left out.
 #[derive(Clone, Debug, Serialize)]
-pub struct Step {
+pub struct ExaminationStep {
     /// The name: `name`, `path`, `connect`, …
     pub step: &'static str,
     /// `done`, `failed` or `skipped`.
@@ -22,7 +22,7 @@ pub struct Step {
 /// All steps so far.
 pub struct Steps {
     is_told: bool,
-    taken: Vec<Step>,
+    taken: Vec<ExaminationStep>,
 }
 
 impl Steps {
@@ -52,7 +52,7 @@ impl Steps {
     }
 
     /// Returns all steps so far.
-    pub fn taken(&self) -> &[Step] {
+    pub fn taken(&self) -> &[ExaminationStep] {
         &self.taken
     }
 
@@ -68,7 +68,7 @@ impl Steps {
         let took = began.map_or_else(String::new, |_| units::duration(took_ns));
         let note = if outcome == "done" { String::new() } else { format!("{outcome}: ") };
         self.tell(&format!("  {step:<11} {took:>8}  {note}{what}"));
-        self.taken.push(Step { step, outcome, took_ns, what });
+        self.taken.push(ExaminationStep { step, outcome, took_ns, what });
     }
 
     fn tell(&self, line: &str) {

@@ -2,20 +2,20 @@
 //! layers, experiments and omitted steps.
 
 use super::Walk;
-use super::asked::{Asked, Layers};
+use super::asked::{Layers, RequestResults};
 use super::loads;
 use crate::host::explained;
 use std::io::ErrorKind;
 use tcpwhy_core::experiment::sentence;
 use tcpwhy_core::model::{Class, Report, units};
 use tcpwhy_core::report::{Look, Page, Paint, Phrases, text};
-use tcpwhy_probe::experiment::{ExchangeError, Step, Subject};
+use tcpwhy_probe::experiment::{ExchangeError, RequestStep, Subject};
 
 /// Findings shown in full, unless all are asked for.
 const FINDINGS_MAX: usize = 3;
 
 /// Renders the whole page.
-pub fn page(report: &Report, walk: &Walk<'_>, asked: &Asked, look: &Look) -> String {
+pub fn page(report: &Report, walk: &Walk<'_>, asked: &RequestResults, look: &Look) -> String {
     let mut page = Page::new(look);
     let software = asked.measured.software.as_deref().map(units::printable);
     let facts = [walk.address.clone(), software, Some(sent(walk))];
@@ -45,7 +45,7 @@ fn sent(walk: &Walk<'_>) -> String {
 }
 
 /// Renders the part below the verdict.
-fn rest(report: &Report, walk: &Walk<'_>, asked: &Asked, look: &Look) -> String {
+fn rest(report: &Report, walk: &Walk<'_>, asked: &RequestResults, look: &Look) -> String {
     let mut page = Page::new(look);
     page.line("");
     if !walk.host.is_empty() {
@@ -98,7 +98,7 @@ fn layers(page: &mut Page<'_>, layers: &Layers) {
 }
 
 /// Returns the verdict in one sentence.
-pub fn verdict(report: &Report, asked: &Asked, subject: &Subject) -> String {
+pub fn verdict(report: &Report, asked: &RequestResults, subject: &Subject) -> String {
     if let (Some(error), false) = (&asked.error, asked.is_answered()) {
         return in_words(error, subject);
     }
@@ -119,7 +119,7 @@ pub fn in_words(error: &ExchangeError, subject: &Subject) -> String {
     let at = subject.server;
     let timeout = units::duration(subject.timeout.as_nanos() as u64);
     match error {
-        ExchangeError::Io { step: Step::Connect, source, .. } => match source.kind() {
+        ExchangeError::Io { step: RequestStep::Connect, source, .. } => match source.kind() {
             ErrorKind::TimedOut => format!(
                 "{at} does not answer within {timeout}: it is down, or a filter drops the SYNs; see how \
                  far packets get: tcpwhy probe {}",
@@ -131,7 +131,7 @@ pub fn in_words(error: &ExchangeError, subject: &Subject) -> String {
             ),
             _ => format!("{at} cannot be reached: {source}; check routes and filters"),
         },
-        ExchangeError::Io { step: Step::Tls, source, .. } => {
+        ExchangeError::Io { step: RequestStep::Tls, source, .. } => {
             format!(
                 "{at} takes the connection, and the TLS handshake has no end: {source}; is it a TLS port?"
             )
@@ -146,7 +146,7 @@ pub fn in_words(error: &ExchangeError, subject: &Subject) -> String {
                 "{at} resets the connection before its answer is complete; see the server's log"
             )
         }
-        ExchangeError::Io { step: Step::Answer, source, .. }
+        ExchangeError::Io { step: RequestStep::Answer, source, .. }
             if source.kind() == ErrorKind::UnexpectedEof =>
         {
             format!(

@@ -3,7 +3,7 @@
 use crate::args::{Display, parse_duration};
 use clap::Args;
 use std::path::PathBuf;
-use tcpwhy_host::Place;
+use tcpwhy_host::AuditedNamespace;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -53,11 +53,11 @@ pub struct Host {
 
 impl Host {
     /// Returns the namespace or process that these arguments name.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> AuditedNamespace {
         match (&self.netns, self.pid) {
-            (Some(name), _) => Place::Named(name.clone()),
-            (None, Some(pid)) => Place::Process(pid),
-            (None, None) => Place::Here,
+            (Some(name), _) => AuditedNamespace::Named(name.clone()),
+            (None, Some(pid)) => AuditedNamespace::Process(pid),
+            (None, None) => AuditedNamespace::Here,
         }
     }
 }

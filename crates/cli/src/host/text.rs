@@ -4,7 +4,7 @@
 use super::Host;
 use tcpwhy_core::model::units::{count, counted, duration, printable};
 use tcpwhy_core::report::{Look, Page, Paint, cut};
-use tcpwhy_host::{Audit, Entry, Evidence, Finding, Layer, Place, Whose};
+use tcpwhy_host::{Audit, AuditedNamespace, Entry, Evidence, Finding, Layer, Whose};
 
 /// Renders the whole audit.
 pub fn render(asked: &Host, audit: &Audit, look: &Look) -> String {
@@ -33,12 +33,12 @@ pub fn render(asked: &Host, audit: &Audit, look: &Look) -> String {
 
 fn headline(asked: &Host, audit: &Audit, loud: &[&Entry]) -> Vec<String> {
     let place = match asked.place() {
-        Place::Here => "on this host".to_owned(),
-        Place::Named(name) if name.bytes().all(|byte| byte.is_ascii_digit()) => {
+        AuditedNamespace::Here => "on this host".to_owned(),
+        AuditedNamespace::Named(name) if name.bytes().all(|byte| byte.is_ascii_digit()) => {
             format!("in the network namespace of process {name}")
         }
-        Place::Named(name) => format!("in network namespace {}", printable(&name)),
-        Place::Process(pid) => format!("in the network namespace of process {pid}"),
+        AuditedNamespace::Named(name) => format!("in network namespace {}", printable(&name)),
+        AuditedNamespace::Process(pid) => format!("in the network namespace of process {pid}"),
     };
     let against = match audit.findings.len() as u64 {
         0 if asked.for_report.is_none() => String::new(),

@@ -4,7 +4,7 @@ use super::Explained;
 use crate::error::Error;
 use serde_json::{Map, Value, json};
 use tcpwhy_core::report::json as report_json;
-use tcpwhy_probe::load::{FailureKind, Outcome, Pace, Plan, Second, Times};
+use tcpwhy_probe::load::{FailureKind, LoadOutcome, Pace, Plan, Second, Times};
 
 const SCHEMA_VERSION: u32 = 1;
 const TOOL_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -12,7 +12,7 @@ const TOOL_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Returns the document with a line feed at its end.
 ///
 /// # Errors Not expected: every value has a JSON form.
-pub fn render(plan: &Plan, outcome: &Outcome, explained: &Explained) -> Result<String, Error> {
+pub fn render(plan: &Plan, outcome: &LoadOutcome, explained: &Explained) -> Result<String, Error> {
     let diagnosis = diagnosis(explained)?;
     let part = |name: &str, none: Value| diagnosis.get(name).cloned().unwrap_or(none);
     let document = json!({
@@ -97,7 +97,7 @@ fn times(times: &Times) -> Value {
     })
 }
 
-fn errors(outcome: &Outcome) -> Result<Value, Error> {
+fn errors(outcome: &LoadOutcome) -> Result<Value, Error> {
     let of = |(kind, count): (&FailureKind, &u64)| -> Result<(String, Value), Error> {
         let name = serde_json::to_value(kind)?;
         Ok((name.as_str().unwrap_or_default().to_owned(), json!(count)))
@@ -106,7 +106,7 @@ fn errors(outcome: &Outcome) -> Result<Value, Error> {
     Ok(Value::Object(all?))
 }
 
-fn statuses(outcome: &Outcome) -> Map<String, Value> {
+fn statuses(outcome: &LoadOutcome) -> Map<String, Value> {
     outcome.statuses.iter().map(|(status, count)| (status.to_string(), json!(count))).collect()
 }
 

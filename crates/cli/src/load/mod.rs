@@ -16,7 +16,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::time::Duration;
 use tcpwhy_core::model::{Class, Report};
-use tcpwhy_probe::load::{self, Outcome, Pace, Plan, PlanError};
+use tcpwhy_probe::load::{self, LoadOutcome, Pace, Plan, PlanError};
 
 /// Exit status if no request was answered.
 const EXIT_FAILED: u8 = 2;
@@ -72,7 +72,7 @@ pub fn run(asked: &Load) -> Result<ExitCode, Error> {
     Ok(exit(&outcome, &explained))
 }
 
-fn exit(outcome: &Outcome, explained: &Explained) -> ExitCode {
+fn exit(outcome: &LoadOutcome, explained: &Explained) -> ExitCode {
     if outcome.requests == 0 {
         return ExitCode::from(EXIT_FAILED);
     }

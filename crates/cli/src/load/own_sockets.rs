@@ -3,7 +3,7 @@
 
 use super::Sockets;
 use std::collections::HashSet;
-use tcpwhy_live::diag::{Diag, State};
+use tcpwhy_live::diag::{Diag, TcpState};
 use tcpwhy_live::tcp_info::TcpInfo;
 
 /// Sums over the readings.
@@ -33,7 +33,7 @@ impl OwnSockets {
         let Some(mut diag) = self.diag.take().or_else(|| Diag::open().ok()) else { return };
         let mut last = Limited::default();
         let mut sockets = 0;
-        let read = diag.dump(&[State::Established], |entry| {
+        let read = diag.dump(&[TcpState::Established], |entry| {
             if let Some(info) = entry.tcp_info.filter(|_| inodes.contains(&entry.inode)) {
                 sockets += 1;
                 self.add(&info, &mut last);

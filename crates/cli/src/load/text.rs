@@ -4,7 +4,7 @@ use super::{Explained, Sockets};
 use tcpwhy_core::model::units::{bytes, count, counted, duration, printable, share};
 use tcpwhy_core::model::{Class, Finding, Report};
 use tcpwhy_core::report::{Glyphs, Look, Page, Paint, Phrases, text};
-use tcpwhy_probe::load::{Outcome, Pace, Plan, Times};
+use tcpwhy_probe::load::{LoadOutcome, Pace, Plan, Times};
 
 /// Number of findings shown in full.
 const FINDINGS_MAX: usize = 3;
@@ -15,7 +15,7 @@ const COLUMNS_MAX: usize = 60;
 const EXPLAINS: f64 = 0.5;
 
 /// Renders the whole output.
-pub fn render(plan: &Plan, outcome: &Outcome, explained: &Explained, look: &Look) -> String {
+pub fn render(plan: &Plan, outcome: &LoadOutcome, explained: &Explained, look: &Look) -> String {
     let mut page = Page::new(look);
     verdict(&mut page, plan, outcome, explained);
     page.gap();
@@ -41,7 +41,7 @@ pub fn render(plan: &Plan, outcome: &Outcome, explained: &Explained, look: &Look
 }
 
 /// Writes the verdict: why the slow requests were slow, and what to do.
-fn verdict(page: &mut Page<'_>, plan: &Plan, outcome: &Outcome, explained: &Explained) {
+fn verdict(page: &mut Page<'_>, plan: &Plan, outcome: &LoadOutcome, explained: &Explained) {
     if outcome.requests == 0 {
         return page.paragraph(Some(Paint::Fault), &nothing(plan, outcome), 0);
     }
@@ -81,7 +81,7 @@ fn verdict(page: &mut Page<'_>, plan: &Plan, outcome: &Outcome, explained: &Expl
 }
 
 /// Says why no request was answered.
-fn nothing(plan: &Plan, outcome: &Outcome) -> String {
+fn nothing(plan: &Plan, outcome: &LoadOutcome) -> String {
     let first = outcome.errors.iter().max_by_key(|(_, count)| **count).map(|(kind, _)| kind);
     let address = outcome.address.map_or_else(String::new, |it| format!(" ({it})"));
     match first {
@@ -122,7 +122,7 @@ fn owners(report: &Report) -> String {
     if parts.is_empty() { String::new() } else { format!("; time by owner: {}", parts.join(", ")) }
 }
 
-fn header(page: &mut Page<'_>, plan: &Plan, outcome: &Outcome) {
+fn header(page: &mut Page<'_>, plan: &Plan, outcome: &LoadOutcome) {
     let pace = match plan.pace {
         Pace::Closed => "closed loop".to_owned(),
         Pace::PerSecond(rate) => format!("open loop, {rate}/s"),
@@ -143,7 +143,7 @@ fn header(page: &mut Page<'_>, plan: &Plan, outcome: &Outcome) {
     page.paragraph(None, &facts.join(" · "), 2);
 }
 
-fn numbers(page: &mut Page<'_>, outcome: &Outcome) {
+fn numbers(page: &mut Page<'_>, outcome: &LoadOutcome) {
     let seconds = outcome.elapsed_ns.max(1) as f64 / 1e9;
     let per_second = outcome.requests_per_second();
     let shown =
@@ -193,7 +193,7 @@ fn brief(page: &mut Page<'_>, label: &str, times: &Times, more: Option<String>) 
 }
 
 /// Draws the requests of each second as bars, with the least and the most.
-fn series(outcome: &Outcome, look: &Look) -> String {
+fn series(outcome: &LoadOutcome, look: &Look) -> String {
     // The last second is rarely complete.
     let whole = (outcome.elapsed_ns / 1_000_000_000).max(1) as usize;
     let seconds = &outcome.seconds[..outcome.seconds.len().min(whole)];
@@ -214,7 +214,7 @@ fn series(outcome: &Outcome, look: &Look) -> String {
     format!("{line} {from}{}/s", count(most))
 }
 
-fn errors(page: &mut Page<'_>, outcome: &Outcome) {
+fn errors(page: &mut Page<'_>, outcome: &LoadOutcome) {
     for (index, (kind, number)) in outcome.errors.iter().enumerate() {
         let sample = outcome.samples.get(kind).map_or("", String::as_str);
         let why = if kind.is_status() { String::new() } else { format!(": {}", printable(sample)) };
@@ -224,7 +224,7 @@ fn errors(page: &mut Page<'_>, outcome: &Outcome) {
 }
 
 /// Writes notes on redirects and on requests that were not answered.
-fn beside(page: &mut Page<'_>, plan: &Plan, outcome: &Outcome) {
+fn beside(page: &mut Page<'_>, plan: &Plan, outcome: &LoadOutcome) {
     let redirects: u64 = outcome.statuses.range(300..400).map(|(_, count)| count).sum();
     if redirects > 0 {
         let to = outcome.location.as_deref().map(printable);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use tcpwhy_core::model::Cause;
-use tcpwhy_live::diag::State;
+use tcpwhy_live::diag::TcpState;
 use tcpwhy_live::sockets::{Socket, Strength, Verdict};
 
 /// The properties that the sockets of a group share.
@@ -55,7 +55,7 @@ pub fn groups(sockets: &[Socket]) -> Vec<(Key, Group<'_>)> {
 
 fn key(socket: &Socket) -> Key {
     let side = match (socket.state, socket.is_server) {
-        (State::Listen, _) => Side::Listener,
+        (TcpState::Listen, _) => Side::Listener,
         (_, true) => Side::Server,
         (_, false) => Side::Client,
     };

@@ -4,7 +4,7 @@ use super::groups::{Group, Key, Side, groups};
 use std::collections::BTreeMap;
 use tcpwhy_core::model::units::{bytes, count, counted, duration, printable};
 use tcpwhy_core::report::{Look, Page, Paint};
-use tcpwhy_live::diag::State;
+use tcpwhy_live::diag::TcpState;
 use tcpwhy_live::sockets::{NetnsCounters, Socket, Strength, Survey};
 
 /// Number of groups shown unless all are asked for.
@@ -44,7 +44,7 @@ pub fn render(survey: &Survey, look: &Look) -> String {
 
 fn header(netns: &NetnsCounters, survey: &Survey, page: &mut Page) {
     let here = survey.sockets.iter().filter(|socket| socket.netns == netns.name);
-    let listening = here.filter(|socket| socket.state == State::Listen).count() as u64;
+    let listening = here.filter(|socket| socket.state == TcpState::Listen).count() as u64;
     let place = match &netns.name {
         Some(name) => format!("in network namespace {}", printable(name)),
         None => "in this network namespace".to_owned(),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use tcpwhy_live::sockets::Peer;
 use tcpwhy_probe::load::PlanError;
 use tcpwhy_probe::{Scheme, Target};
-use tcpwhy_treat::{Asked, Buffer, Setting, Side, WINDOW_MAX};
+use tcpwhy_treat::{Buffer, Setting, Side, TreatmentRequest, WINDOW_MAX};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -374,13 +374,13 @@ fn parse_size(text: &str) -> Result<u32, String> {
 
 impl Sockets {
     /// Returns what these arguments ask for, with `setting`.
-    pub fn asked(&self, setting: Setting) -> Asked {
+    pub fn asked(&self, setting: Setting) -> TreatmentRequest {
         let side = match self.side {
             AskedSide::Server => Side::Server,
             AskedSide::Client => Side::Client,
             AskedSide::Both => Side::Both,
         };
-        Asked {
+        TreatmentRequest {
             setting,
             port: self.port,
             pid: self.pid,

@@ -2,8 +2,8 @@
 
 use super::args::Course;
 use super::load::{OwnLoad, Sent};
+pub use super::measure::MeasuredConnections;
 use super::measure::Meters;
-pub use super::measure::Place;
 use super::{EXIT_WORSE, begin, json, text};
 use crate::error::Error;
 use crate::{output, terminal};
@@ -16,7 +16,7 @@ use tcpwhy_live::netns::Netns;
 use tcpwhy_live::sockets::Peer;
 use tcpwhy_live::sys::process;
 use tcpwhy_treat::{
-    Asked, HostPlan, HostTreatment, Newcomers, Record, TreatError, Treatment, Undone,
+    HostPlan, HostTreatment, Newcomers, Record, TreatError, Treatment, TreatmentRequest, Undone,
 };
 
 /// Interval at which signals and new sockets are checked.
@@ -27,7 +27,7 @@ const LOAD_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The subject of a treatment.
 pub enum Subject {
-    Sockets(Asked),
+    Sockets(TreatmentRequest),
     Host(HostPlan),
 }
 
@@ -56,7 +56,7 @@ pub struct End {
     pub newcomers: Option<Newcomers>,
 }
 
-impl Place {
+impl MeasuredConnections {
     /// Determines which connections to measure.
     ///
     /// # Errors There is no such namespace or process.
@@ -117,7 +117,11 @@ impl Active {
 /// Runs a treatment to its end.
 ///
 /// # Errors Nothing could be changed. Or the change could not be followed; then it is undone.
-pub fn run(course: &Course, place: Place, subject: &Subject) -> Result<ExitCode, Error> {
+pub fn run(
+    course: &Course,
+    place: MeasuredConnections,
+    subject: &Subject,
+) -> Result<ExitCode, Error> {
     let look = terminal::look(&course.display, false);
     let ending = process::watch_signals_and_hangup().map_err(tcpwhy_live::LiveError::Signals)?;
     let measure = Duration::from_nanos(course.measure);

@@ -6,7 +6,8 @@ use tcpwhy_core::compare::Comparison;
 use tcpwhy_core::report::comparison;
 use tcpwhy_treat::record::SocketChange;
 use tcpwhy_treat::{
-    Asked, Change, Counts, HostPlan, Newcomers, Record, Records, TreatError, Undone, What,
+    Change, Counts, HostPlan, Newcomers, Record, Records, TreatError, TreatmentRequest, Undone,
+    What,
 };
 
 const SCHEMA_VERSION: u32 = 1;
@@ -25,7 +26,7 @@ pub fn undone(all: &[(Record, Undone)], garbage: &[TreatError]) -> Value {
 }
 
 /// Returns what a treatment of sockets would change.
-pub fn plan_sockets(asked: &Asked, changes: &[SocketChange], counts: &Counts) -> Value {
+pub fn plan_sockets(asked: &TreatmentRequest, changes: &[SocketChange], counts: &Counts) -> Value {
     let changes: Vec<Change> = changes.iter().cloned().map(Change::Socket).collect();
     document(
         "plan",

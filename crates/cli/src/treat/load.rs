@@ -8,12 +8,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tcpwhy_live::netns::Netns;
 use tcpwhy_probe::Target;
-use tcpwhy_probe::load::{self, Outcome, Plan};
+use tcpwhy_probe::load::{self, LoadOutcome, Plan};
 
 /// A load that runs until it is ended.
 pub struct OwnLoad {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Outcome, Error>>,
+    thread: JoinHandle<Result<LoadOutcome, Error>>,
 }
 
 /// Counts of the load's requests.

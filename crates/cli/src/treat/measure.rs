@@ -6,7 +6,9 @@ use crate::error::Error;
 use crate::watch::budget::Meter;
 use std::time::{Duration, Instant};
 use tcpwhy_core::capture::Block;
-use tcpwhy_core::compare::{Comparison, Found, Measured, Options as Judgement, Outcome, compare};
+use tcpwhy_core::compare::{
+    Comparison, ComparisonOutcome, Found, Measured, Options as Judgement, compare,
+};
 use tcpwhy_core::filter::{Ends, Filter, Values};
 use tcpwhy_core::model::units;
 use tcpwhy_core::pipeline::{Options, Sliding};
@@ -31,7 +33,7 @@ const ERRORS: [&str; 6] =
     ["reset", "idle_reset", "refused", "no_answer", "error_responses", "accept_queue_overflow"];
 
 /// The connections that are measured.
-pub struct Place {
+pub struct MeasuredConnections {
     /// Network namespace.
     pub netns: Netns,
     /// Port at either end.
@@ -62,7 +64,7 @@ impl Meters {
     /// Begins to capture.
     ///
     /// # Errors `CAP_NET_RAW` is missing, or the process no longer exists.
-    pub fn open(place: &Place, measure: Duration) -> Result<Self, Error> {
+    pub fn open(place: &MeasuredConnections, measure: Duration) -> Result<Self, Error> {
         let mut words = Vec::new();
         words.extend(place.port.map(|port| format!("port {port}")));
         if let Some(peer) = place.peer {
@@ -190,7 +192,7 @@ impl Meters {
         if let Some(found) = compared.new_faults.iter().find(is_error) {
             return Some(format!("requests fail: {} is new", found.cause));
         }
-        if is_slower && compared.outcome() == Outcome::Worse {
+        if is_slower && compared.outcome() == ComparisonOutcome::Worse {
             let (one, other) = (words(one.p99_ns), words(other.p99_ns));
             return Some(format!("the 99th percentile went from {one} to {other}"));
         }
@@ -255,7 +257,12 @@ mod tests {
             return;
         }
         let at = serve();
-        let place = Place { netns: Netns::own(), port: Some(at.port()), peer: None, pid: None };
+        let place = MeasuredConnections {
+            netns: Netns::own(),
+            port: Some(at.port()),
+            peer: None,
+            pid: None,
+        };
         let mut meters = Meters::open(&place, Duration::from_secs(1)).expect("a capture");
         // Other tests of this process use its CPU time too.
         meters.meter = Meter::new(None, Duration::from_secs(1), Duration::ZERO, Duration::ZERO);

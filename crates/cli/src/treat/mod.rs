@@ -13,7 +13,7 @@ pub use args::{EXAMPLES, Treat};
 use crate::error::Error;
 use crate::{output, terminal};
 use args::{Defence, OnHost, Sockets, TreatCommand, buffers};
-use course::{Active, Place, Subject};
+use course::{Active, MeasuredConnections, Subject};
 use std::process::ExitCode;
 use tcpwhy_live::sys::process;
 use tcpwhy_treat::{HostPlan, Journal, Records, Setting, TreatError};
@@ -153,7 +153,8 @@ fn sockets_of(sockets: &Sockets, setting: Setting) -> Result<ExitCode, Error> {
         output::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let place = Place::of(sockets.netns.as_deref(), sockets.port, sockets.peer, sockets.pid)?;
+    let place =
+        MeasuredConnections::of(sockets.netns.as_deref(), sockets.port, sockets.peer, sockets.pid)?;
     course::run(course, place, &Subject::Sockets(asked))
 }
 
@@ -167,7 +168,7 @@ fn on_host(plan: HostPlan, port: Option<u16>, host: &OnHost) -> Result<ExitCode,
         output::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let place = Place::of(host.netns.as_deref(), port, None, None)?;
+    let place = MeasuredConnections::of(host.netns.as_deref(), port, None, None)?;
     course::run(course, place, &Subject::Host(plan))
 }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tcpwhy_core::compare::{Comparison, Measured};
 use tcpwhy_core::model::units::{count, counted, duration, printable};
 use tcpwhy_core::report::{Look, Page, Paint, comparison};
-use tcpwhy_treat::record::{SocketChange, State};
+use tcpwhy_treat::record::{Lifetime, SocketChange};
 use tcpwhy_treat::{
-    Asked, Change, Counts, HostPlan, Newcomers, Record, Records, Undone, Value, What,
+    Change, Counts, HostPlan, Newcomers, Record, Records, TreatmentRequest, Undone, Value, What,
 };
 
 /// Number of groups of sockets that are listed.
@@ -348,17 +348,17 @@ fn state(record: &Record) -> String {
     }
     let pid = record.by.process.pid;
     match record.state {
-        State::Kept => "kept".into(),
-        State::Running if tcpwhy_treat::is_running(record) => {
+        Lifetime::Kept => "kept".into(),
+        Lifetime::Running if tcpwhy_treat::is_running(record) => {
             format!("running: process {pid} undoes it when it ends")
         }
-        State::Running => format!("left behind: process {pid} has ended without restoring it"),
+        Lifetime::Running => format!("left behind: process {pid} has ended without restoring it"),
     }
 }
 
 /// Renders what a treatment of sockets would change.
 pub fn plan_sockets(
-    asked: &Asked,
+    asked: &TreatmentRequest,
     changes: &[SocketChange],
     counts: &Counts,
     look: &Look,

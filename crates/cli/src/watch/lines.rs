@@ -37,9 +37,7 @@ pub struct Cost {
 /// One of the slowest exchanges.
 #[derive(Debug, Serialize)]
 pub struct Slow<'a> {
-    /// The client.
     client: String,
-    /// The server.
     server: String,
     /// Number of the exchange on its connection since the watch began, from 1.
     exchange: u64,

@@ -8,7 +8,8 @@ use serde_json::Value;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use tcpwhy_core::app::{Protocol, Side};
+use tcpwhy_core::app::Protocol;
+use tcpwhy_core::wire::Side;
 use tokens::{Shown, Tokens};
 
 mod conversations;

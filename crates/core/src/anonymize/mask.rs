@@ -2,11 +2,12 @@
 
 use super::mysql::Commands;
 use super::{FILLER, Names, http, redis};
-use crate::app::{Protocol, Side, hello_skeleton, verb_range};
+use crate::app::{Protocol, hello_skeleton, verb_range};
+use crate::wire::Side;
 
 /// The place of a line in its message, as the lines around it show it.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct LinePlace {
     /// Number of the word of a command (Redis).
     pub word: Option<u8>,
     /// The line is the size of a chunk (HTTP).
@@ -26,7 +27,13 @@ pub(super) fn blank_text(header: &mut [u8]) {
 }
 
 /// Masks a complete line, including its end, sent by `side`.
-pub(super) fn line(protocol: Protocol, side: Side, place: Place, line: &mut [u8], names: &Names) {
+pub(super) fn line(
+    protocol: Protocol,
+    side: Side,
+    place: LinePlace,
+    line: &mut [u8],
+    names: &Names,
+) {
     let end = line.trim_ascii_end().len();
     let text = &mut line[..end];
     match protocol {

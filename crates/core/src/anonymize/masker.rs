@@ -4,11 +4,12 @@
 //! Bytes that no parser reads become filler. Bytes that a parser reads are gathered into units (a
 //! line, the beginning of a message) and masked by protocol.
 
-use super::mask::{self, Place};
+use super::mask::{self, LinePlace};
 use super::mysql::Commands;
 use super::plan::Plan;
 use super::{Names, redis};
-use crate::app::{Framer, KnownHeaders, Part, Protocol, Side, chunk_size, sender_side};
+use crate::app::{Framer, KnownHeaders, Part, Protocol, chunk_size, sender_side};
+use crate::wire::{BySide, Side};
 
 /// Maximum size of a line or beginning of a message that is gathered: DNS messages have up to 64
 /// KiB.
@@ -24,7 +25,7 @@ pub(super) struct Masker {
     known: KnownHeaders,
     knows_roles: bool,
     server_ports: [u16; 2],
-    directions: [MaskedDirection; 2],
+    directions: BySide<MaskedDirection>,
     /// State that decides how packets of MySQL are read.
     commands: Commands,
     /// Number of HTTP/2 header blocks replaced by filler.
@@ -103,7 +104,7 @@ impl Masker {
                         - at
                 }
                 // Only the first byte of a turn may begin a message of a known protocol.
-                Part::Unknown if at > 0 && self.directions[side as usize].gathered.is_empty() => {
+                Part::Unknown if at > 0 && self.directions[side].gathered.is_empty() => {
                     bytes.len() - at
                 }
                 _ => 1,
@@ -115,7 +116,7 @@ impl Masker {
         }
         if missing > 0 {
             self.parse(side, &[], missing);
-            let direction = &mut self.directions[side as usize];
+            let direction = &mut self.directions[side];
             direction.gathered.clear();
             direction.kept = 0;
             direction.header_at = None;
@@ -138,7 +139,7 @@ impl Masker {
     ) {
         let next = self.framer.part(side);
         let protocol = self.framer.protocol();
-        let direction = &mut self.directions[side as usize];
+        let direction = &mut self.directions[side];
         match (part, next) {
             // The bytes turned out to be no message of a known protocol.
             (_, Part::Unknown) => {
@@ -189,7 +190,7 @@ impl Masker {
 
     /// Masks the gathered bytes, from which the protocol was recognised.
     fn begin(&mut self, side: Side, protocol: Protocol, plan: &mut Plan) {
-        let direction = &mut self.directions[side as usize];
+        let direction = &mut self.directions[side];
         let framing = match protocol {
             Protocol::Http1 | Protocol::Redis => 0,
             Protocol::Mysql => 4,
@@ -212,7 +213,7 @@ impl Masker {
     }
 
     fn head(&mut self, side: Side, protocol: Protocol, names: &Names, plan: &mut Plan) {
-        let direction = &mut self.directions[side as usize];
+        let direction = &mut self.directions[side];
         let mut head = std::mem::take(&mut direction.gathered);
         self.filled_headers += u64::from(protocol == Protocol::Http2);
         mask::head(protocol, side, &direction.framing, &mut self.commands, &mut head, names);
@@ -229,7 +230,7 @@ impl Masker {
         plan: &mut Plan,
     ) {
         let is_over = !matches!(self.framer.part(side), Part::Body(_));
-        let direction = &mut self.directions[side as usize];
+        let direction = &mut self.directions[side];
         let kept = direction.kept.min(piece.len());
         match protocol {
             Protocol::Http2 => {
@@ -284,7 +285,7 @@ impl MaskedDirection {
                 Part::Body(bytes) => bytes == size.saturating_add(2),
                 _ => size == 0,
             });
-        mask::line(protocol, side, Place { word, is_chunk_size }, line, names);
+        mask::line(protocol, side, LinePlace { word, is_chunk_size }, line, names);
     }
 
     fn frame(&mut self, protocol: Protocol, bytes: &[u8]) {

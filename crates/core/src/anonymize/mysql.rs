@@ -1,7 +1,7 @@
 //! Packets of MySQL.
 
 use super::mask::{blank_text, sql};
-use crate::app::Side;
+use crate::wire::Side;
 
 const QUERY: u8 = 0x03;
 const FIELD_LIST: u8 = 0x04;

@@ -2,7 +2,8 @@
 
 use super::mask::fill;
 use super::{FILLER, Names};
-use crate::app::{REDIS_COMMANDS, REDIS_SUBCOMMANDS, Side, redis_code};
+use crate::app::{REDIS_COMMANDS, REDIS_SUBCOMMANDS, redis_code};
+use crate::wire::Side;
 
 /// Maximum number of digits of a size.
 const SIZE_DIGITS_MAX: usize = 10;

@@ -3,8 +3,7 @@
 use super::Names;
 use super::masker::{Masker, Range};
 use super::plan::Plan;
-use crate::app::Side;
-use crate::wire::{FlowKey, Segment, TcpFlags};
+use crate::wire::{FlowKey, Segment, Side, TcpFlags};
 use std::collections::{BTreeMap, HashMap};
 
 /// Position of the first byte seen; earlier bytes may follow.

@@ -4,8 +4,9 @@
 use super::masker::{Masker, Range};
 use super::plan::Plan;
 use super::{Anonymizer, Names};
-use crate::app::{Framer, KnownHeaders, Side};
+use crate::app::{Framer, KnownHeaders};
 use crate::capture::{Frame, FrameId, LinkType};
+use crate::wire::Side;
 use etherparse::PacketBuilder;
 use proptest::prelude::*;
 
@@ -21,17 +22,17 @@ fn masked(port: u16, said: &[Said<'_>]) -> Vec<(Side, Vec<u8>)> {
         (Masker::new([port, 40_000], false), [Plan::default(), Plan::default()]);
     let mut positions = [0; 2];
     for &(side, bytes) in said {
-        let position = positions[side as usize];
+        let position = positions[side];
         let range = Range { side, position, bytes, missing: 0 };
-        masker.take(&range, &names(), &mut plans[side as usize]);
-        positions[side as usize] += bytes.len() as u64;
+        masker.take(&range, &names(), &mut plans[side]);
+        positions[side] += bytes.len() as u64;
     }
     positions = [0; 2];
     said.iter()
         .map(|&(side, bytes)| {
             let mut bytes = bytes.to_vec();
-            plans[side as usize].write(positions[side as usize], &mut bytes);
-            positions[side as usize] += bytes.len() as u64;
+            plans[side].write(positions[side], &mut bytes);
+            positions[side] += bytes.len() as u64;
             (side, bytes)
         })
         .collect()

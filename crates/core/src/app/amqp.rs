@@ -20,8 +20,8 @@
 use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
-use super::mark::Side;
 use super::packets::{Rules, Shape};
+use crate::wire::{BySide, Side};
 
 /// `AMQP`, 0, and the version 0-9-1.
 pub(super) const PROTOCOL_HEADER: &[u8] = b"AMQP\0\0\x09\x01";
@@ -103,7 +103,7 @@ const REQUESTS: [Request; 24] = [
 /// State of one connection.
 #[derive(Clone, Default)]
 pub(super) struct Amqp {
-    frames: [Frame; 2],
+    frames: BySide<Frame>,
     /// The request without a reply: its channel and method, (0, 0) for the protocol header.
     waiting: Option<(u16, Method)>,
     /// The message that the server sends as a reply.
@@ -266,14 +266,14 @@ impl Amqp {
 
 impl Rules for Amqp {
     fn header_bytes(&self, from: Side) -> usize {
-        match self.frames[from as usize].kind {
+        match self.frames[from].kind {
             b'A' => PROTOCOL_HEADER.len(),
             _ => FRAME_HEADER_BYTES,
         }
     }
 
     fn begin(&mut self, from: Side, first: u8, feed: &mut Feed<'_>) {
-        self.frames[from as usize] = Frame { kind: first, ..Frame::default() };
+        self.frames[from] = Frame { kind: first, ..Frame::default() };
         if first == b'A' && from == Side::Client {
             feed.request_start();
             feed.kind(&"protocol header".into());
@@ -281,7 +281,7 @@ impl Rules for Amqp {
     }
 
     fn header(&mut self, from: Side, header: &[u8], feed: &mut Feed<'_>) -> Result<Shape, Lost> {
-        let frame = &mut self.frames[from as usize];
+        let frame = &mut self.frames[from];
         let &[kind, c1, c2, s1, s2, s3, s4] = header else {
             // A server that speaks another version answers with its header, and closes.
             if header != PROTOCOL_HEADER && from == Side::Client {
@@ -315,7 +315,7 @@ impl Rules for Amqp {
     }
 
     fn head(&mut self, from: Side, head: &[u8], feed: &mut Feed<'_>) -> Result<(), Lost> {
-        match (from, self.frames[from as usize].kind) {
+        match (from, self.frames[from].kind) {
             (Side::Client, _) => self.client_method(head, feed),
             (Side::Server, frame::METHOD) => self.server_method(head, feed),
             (Side::Server, _) => {
@@ -326,7 +326,7 @@ impl Rules for Amqp {
     }
 
     fn end(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        if std::mem::take(&mut self.frames[from as usize].ends) {
+        if std::mem::take(&mut self.frames[from].ends) {
             match from {
                 Side::Client => feed.request_end(),
                 Side::Server => feed.response_end(),

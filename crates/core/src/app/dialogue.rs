@@ -17,7 +17,7 @@
 
 use super::commands::{self, Command};
 use super::error_code::ErrorCode;
-use super::mark::Side;
+use crate::wire::{BySide, Side};
 use memchr::memchr;
 use std::fmt;
 
@@ -162,7 +162,7 @@ pub(super) struct Dialogue {
     /// `None` before the greeting is complete.
     service: Option<Service>,
     server_port: u16,
-    lines: [Line; 2],
+    lines: BySide<Line>,
     /// Commands without a final reply.
     waiting: u32,
     /// Code of the first error among the replies to commands that were sent together, or 0.
@@ -235,7 +235,7 @@ impl Dialogue {
 
     /// Processes missing bytes of `from`: what they said is not known.
     pub fn lose(&mut self, from: Side) {
-        self.lines[from as usize] = Line::default();
+        self.lines[from] = Line::default();
         (self.waiting, self.multiline, self.chunk_left) = (0, 0, 0);
         self.tag_bytes = 0;
         self.has_lost = true;

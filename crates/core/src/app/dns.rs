@@ -5,8 +5,8 @@
 
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
-use super::mark::Side;
 use super::packets::{Rules, Shape};
+use crate::wire::Side;
 use crate::wire::dns_message::{Message, qtype};
 
 /// Enough bytes for the header and the question.

@@ -1,7 +1,7 @@
 //! The codes with which responses report errors.
 
 use super::dialogue::Service;
-use super::mark::Side;
+use crate::wire::Side;
 use std::fmt;
 
 /// Maximum length of the first word of a Redis error, bytes; those of Redis itself are shorter.

@@ -3,11 +3,12 @@
 use super::error_code::ErrorCode;
 use super::kind::Label;
 use super::known::KnownHeaders;
-use super::mark::{Mark, Side};
+use super::mark::Mark;
 use super::sniff::{begins_amqp_method, may_begin_old_hello};
 use super::software::name_of;
 use super::tls;
 use crate::queue::Queue;
+use crate::wire::{BySide, Side};
 
 /// Maximum number of unanswered requests; with more, the protocol was probably misrecognised.
 const WAITING_MAX: usize = 4096;
@@ -67,7 +68,7 @@ pub(super) struct Exchanges {
     request_header_given: bool,
     responding: bool,
     response_header_given: bool,
-    software_given: [bool; 2],
+    software_given: BySide<bool>,
     /// The pushed bytes come in the middle of a message of the other side, see
     /// [`super::Framer::set_overlapping`].
     pub overlapping: bool,
@@ -127,12 +128,12 @@ impl Exchanges {
     /// Returns whether the software of `from` is known.
     #[inline]
     pub fn knows_software(&self, from: Side) -> bool {
-        self.software_given[from as usize]
+        self.software_given[from]
     }
 
     /// Records that the software of `from` is known.
     pub fn know_software(&mut self, from: Side) {
-        self.software_given[from as usize] = true;
+        self.software_given[from] = true;
     }
 
     /// Returns whether no request is in progress or waiting, and the next one would not come in the
@@ -380,7 +381,7 @@ impl<'a> Feed<'a> {
 
     /// Marks the software of a side, once per side: it does not change during a connection.
     pub fn software(&mut self, from: Side, software: &[u8]) {
-        let given = &mut self.exchanges.software_given[from as usize];
+        let given = &mut self.exchanges.software_given[from];
         if *given {
             return;
         }

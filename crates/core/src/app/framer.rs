@@ -8,7 +8,7 @@ use super::frames::{Frames, is_keepalive};
 use super::http::Http;
 use super::known::KnownHeaders;
 use super::machine::Machine;
-use super::mark::{Mark, Side};
+use super::mark::Mark;
 use super::mysql::only_report_progress;
 use super::packets::Packets;
 use super::postgres::{Postgres, only_asynchronous};
@@ -17,6 +17,7 @@ use super::redis::Redis;
 use super::sniff::{Hint, Sniffer, asks_nothing, proxy_header};
 use super::tls::{self, Tls};
 use super::{ldap, memcached};
+use crate::wire::{BySide, Side};
 use spoken::Spoken;
 
 /// A parser's instruction for the bytes after those that it has examined.
@@ -63,7 +64,7 @@ pub(crate) enum Part {
 #[derive(Clone)]
 pub struct Framer {
     /// Number of bytes per side to be skipped without a parser.
-    skip: [u64; 2],
+    skip: BySide<u64>,
     exchanges: Exchanges,
     machine: Machine,
     server_port: u16,
@@ -130,7 +131,7 @@ impl Framer {
     /// at a time.
     pub(crate) fn part(&self, from: Side) -> Part {
         let is_head = match &self.machine {
-            _ if self.skip[from as usize] > 0 => return Part::Body(self.skip[from as usize]),
+            _ if self.skip[from] > 0 => return Part::Body(self.skip[from]),
             Machine::Sniff(_) => return Part::Undecided,
             Machine::Turns | Machine::Aside => return Part::Unknown,
             Machine::Http(_) | Machine::Redis(_) => return Part::Line,
@@ -167,7 +168,7 @@ impl Framer {
 
     /// Returns whether a body is skipped that ends with the connection (RFC 9112 §6.3).
     fn skips_to_end(&self) -> bool {
-        self.skip[Side::Server as usize] >= u64::MAX / 2
+        self.skip[Side::Server] >= u64::MAX / 2
     }
 
     /// Returns whether `side` has begun a message and has announced more bytes of it than it has
@@ -179,7 +180,7 @@ impl Framer {
     /// Number of bytes that `side` has announced of the message in progress and not sent, as far as it
     /// is known.
     pub fn lacking_bytes(&self, side: Side) -> u64 {
-        match self.skip[side as usize] {
+        match self.skip[side] {
             bytes if bytes < u64::MAX / 2 => bytes,
             _ => 0,
         }
@@ -237,7 +238,7 @@ impl Framer {
     /// connection open, report progress, or are the client's goodbye.
     #[inline]
     pub fn says_nothing(&self, from: Side, bytes: &[u8]) -> bool {
-        self.skip[from as usize] == 0
+        self.skip[from] == 0
             && match &self.machine {
                 Machine::Frames(frames) => frames.only_keeps_alive(from, bytes),
                 Machine::Mysql(mysql) => mysql.is_between(from) && only_report_progress(bytes),
@@ -293,7 +294,7 @@ impl Framer {
         missing: u32,
         known: &'k KnownHeaders,
     ) -> Option<Mark<'k>> {
-        if self.skip[from as usize] > 0 || missing > 0 {
+        if self.skip[from] > 0 || missing > 0 {
             return None;
         }
         let exchanges = &mut self.exchanges;
@@ -346,7 +347,7 @@ impl Framer {
         known: &'k KnownHeaders,
     ) -> Option<Mark<'k>> {
         let Machine::Http(http) = &self.machine else { return None };
-        if self.skip[from as usize] > 0 || missing > 0 {
+        if self.skip[from] > 0 || missing > 0 {
             return None;
         }
         http.whole(from, bytes, &mut self.exchanges, known)
@@ -363,7 +364,7 @@ impl Framer {
         on: &mut dyn FnMut(u32, Mark<'_>),
     ) {
         let total = bytes.len() as u64 + u64::from(missing);
-        let skip = &mut self.skip[from as usize];
+        let skip = &mut self.skip[from];
         (self.exchanges.is_in_exchange, self.exchanges.set_aside) = (*skip > 0, false);
         if *skip > total || total == 0 {
             *skip -= total;
@@ -487,7 +488,7 @@ impl Framer {
             };
             let moved = feed.pos > pos || skipped > 0;
             pos = feed.pos;
-            let owed = &mut self.skip[Side::Client as usize];
+            let owed = &mut self.skip[Side::Client];
             if from == Side::Server
                 && let Machine::Http(http) = &mut self.machine
                 && http.refuses_body(*owed, feed.exchanges)

@@ -8,8 +8,8 @@
 use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
-use super::mark::Side;
 use super::streams::{Frame, GOAWAY, Streams};
+use crate::wire::{BySide, Side};
 
 /// `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n` (RFC 9113 §3.4).
 const PREFACE_BYTES: u64 = 24;
@@ -41,7 +41,7 @@ enum Format {
 #[derive(Clone)]
 pub(super) struct Frames {
     format: Format,
-    readers: [FrameReader; 2],
+    readers: BySide<FrameReader>,
     /// The client's preface has passed.
     begun: bool,
     /// A Close frame of WebSocket has passed (RFC 6455 §5.5.1).
@@ -139,8 +139,8 @@ impl Frames {
     /// Returns whether `bytes`, the next of `from`, are complete HTTP/2 frames that only keep the
     /// connection open: no response that is waited for begins or ends with them.
     pub fn only_keeps_alive(&self, from: Side, bytes: &[u8]) -> bool {
-        let between = self.readers[from as usize].have == 0
-            && (from == Side::Client || self.reading.is_none());
+        let between =
+            self.readers[from].have == 0 && (from == Side::Client || self.reading.is_none());
         if self.format != Format::Http2 || !self.begun || !between || bytes.is_empty() {
             return false;
         }
@@ -177,7 +177,7 @@ impl Frames {
                     Some(rest) => return Ok(Next::Skip(rest)),
                 }
             }
-            let reader = &mut self.readers[from as usize];
+            let reader = &mut self.readers[from];
             if std::mem::take(&mut reader.ends_request) {
                 feed.request_end();
             }
@@ -223,7 +223,7 @@ impl Frames {
         let frame = Frame { kind, flags, stream, payload_bytes };
         let ends_response = match from {
             Side::Client => {
-                self.readers[from as usize].ends_request = frame.ends_stream();
+                self.readers[from].ends_request = frame.ends_stream();
                 self.streams.take_client_frame(&frame, feed)
             }
             Side::Server => {
@@ -233,7 +233,7 @@ impl Frames {
                 self.streams.take_server_frame(&frame, feed)
             }
         };
-        self.readers[from as usize].ends_response = ends_response;
+        self.readers[from].ends_response = ends_response;
         Ok(payload_bytes.into())
     }
 
@@ -271,8 +271,7 @@ impl Frames {
             payload.and_then(|payload| mqtt_error(frame.kind, payload)).map(on_error);
             return Some(u64::from(frame.payload_bytes) - wanted as u64);
         }
-        self.readers[Side::Server as usize].ends_response |=
-            self.streams.read(&frame, payload, on_error);
+        self.readers[Side::Server].ends_response |= self.streams.read(&frame, payload, on_error);
         Some(u64::from(frame.payload_bytes) - wanted as u64)
     }
 
@@ -357,7 +356,7 @@ impl Frames {
             _ => return Err(Lost),
         }
         let is_last = first & 0x88 == 0x80;
-        self.readers[from as usize].ends_response = from == Side::Server && is_last;
+        self.readers[from].ends_response = from == Side::Server && is_last;
         let extended = |bytes: &[u8]| bytes.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
         Ok(match second & 0x7f {
             126 => extended(rest.get(..2).unwrap_or_default()),
@@ -376,14 +375,14 @@ impl Frames {
             (Side::Client, Some((_, name))) => {
                 feed.request_start();
                 feed.kind(&(*name).into());
-                self.readers[from as usize].ends_request = true;
+                self.readers[from].ends_request = true;
             }
             (Side::Server, _)
                 if ANSWERS.contains(&kind) || kind == DISCONNECT && feed.is_waiting() =>
             {
                 feed.request_end();
                 feed.response_start();
-                self.readers[from as usize].ends_response = true;
+                self.readers[from].ends_response = true;
             }
             (_, _) if kind == 0 => return Err(Lost),
             _ => feed.aside(),
@@ -391,7 +390,7 @@ impl Frames {
         let parts = length.iter().rev();
         let payload_bytes = parts.fold(0, |sum, byte| sum << 7 | u32::from(byte & 0x7f));
         let wanted = mqtt_wanted(kind, payload_bytes);
-        if self.readers[from as usize].ends_response && wanted > 0 {
+        if self.readers[from].ends_response && wanted > 0 {
             let frame = Frame { kind, payload_bytes, ..Frame::default() };
             self.reading = Some(Reading { frame, bytes: Vec::new(), wanted });
         }

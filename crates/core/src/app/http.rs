@@ -18,24 +18,25 @@ use super::exchanges::{Exchanges, Feed, Lost, RequestFlags};
 use super::framer::Next;
 use super::http_header::{Field, Header, chunk_size, is_method_byte, request_line, status_line};
 use super::kind::http_kind;
-use super::known::{Known, KnownHeaders, Slot, StartLine};
+use super::known::{KnownHeader, KnownHeaders, Slot, StartLine};
 use super::line_ends::LineEnds;
 use super::lines::{Lines, without_return};
-use super::mark::{Extent, Mark, Side, Stated};
+use super::mark::{Extent, Mark, Stated};
 use super::sniff::{begins_http, may_begin_request};
 use super::software::name_of;
+use crate::wire::{BySide, Side};
 use std::ops::Range;
 
 /// Both directions of a connection that speaks HTTP/1.x.
 #[derive(Clone)]
 pub(super) struct Http {
-    readers: [MessageReader; 2],
+    readers: BySide<MessageReader>,
 }
 
 /// Reads the messages of one direction.
 #[derive(Clone, Default)]
 struct MessageReader {
-    state: State,
+    state: HttpState,
     last: Slot,
     /// A header in progress; between pushes most connections have none.
     unfinished: Option<Box<Unfinished>>,
@@ -50,7 +51,7 @@ struct Unfinished {
 
 /// The part of a message expected next in a direction.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum State {
+enum HttpState {
     #[default]
     Start,
     StartLine,
@@ -103,9 +104,9 @@ impl Http {
         from: Side,
         bytes: &[u8],
         known: &'k KnownHeaders,
-    ) -> Option<(&'k Known, Extent)> {
-        let reader = &self.readers[from as usize];
-        if reader.state == State::Start { known.whole(reader.last, from, bytes) } else { None }
+    ) -> Option<(&'k KnownHeader, Extent)> {
+        let reader = &self.readers[from];
+        if reader.state == HttpState::Start { known.whole(reader.last, from, bytes) } else { None }
     }
 
     /// Like [`Self::whole`], for a message in which the side states its software, as in most first
@@ -130,38 +131,38 @@ impl Http {
     /// of the request's body has come, of which `owed` bytes are still missing: the client need not
     /// send it (RFC 9110 §10.1.1).
     pub fn refuses_body(&mut self, owed: u64, exchanges: &Exchanges) -> bool {
-        let client = &mut self.readers[Side::Client as usize];
+        let client = &mut self.readers[Side::Client];
         let Some(Unfinished { lines, header }) = client.unfinished.as_deref() else { return false };
         let untouched = match client.state {
-            State::Body => header.content_length.known() == Some(owed),
-            State::ChunkSize => !lines.is_in_pieces(),
+            HttpState::Body => header.content_length.known() == Some(owed),
+            HttpState::ChunkSize => !lines.is_in_pieces(),
             _ => false,
         };
         if !(untouched && header.expects_continue && exchanges.is_finally_answered()) {
             return false;
         }
-        client.state = State::Refused;
+        client.state = HttpState::Refused;
         true
     }
 
     /// Parses the bytes of `feed` from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        let reader = &mut self.readers[from as usize];
+        let reader = &mut self.readers[from];
         loop {
             let next = match reader.state {
-                State::Body => reader.message_end(from, feed),
-                State::Chunk => {
+                HttpState::Body => reader.message_end(from, feed),
+                HttpState::Chunk => {
                     reader.unfinished.iter_mut().for_each(|unfinished| unfinished.lines.begin());
-                    reader.state = State::ChunkSize;
+                    reader.state = HttpState::ChunkSize;
                     Next::More
                 }
                 _ if feed.rest().is_empty() => return Ok(Next::More),
-                State::Refused => reader.after_refusal(from, feed),
-                State::Start => match reader.repeated(from, feed) {
+                HttpState::Refused => reader.after_refusal(from, feed),
+                HttpState::Start => match reader.repeated(from, feed) {
                     Some(next) => next,
                     None => reader.start(from, feed)?,
                 },
-                State::StartLine | State::Fields if !reader.is_in_pieces() => {
+                HttpState::StartLine | HttpState::Fields if !reader.is_in_pieces() => {
                     reader.header_lines(from, feed)?
                 }
                 _ => reader.line(from, feed)?,
@@ -177,7 +178,7 @@ impl Http {
     }
 }
 
-impl Known {
+impl KnownHeader {
     /// Returns the mark of the complete message that `from` sends with this header; returns `None`
     /// and changes nothing if one mark is not enough.
     #[inline(always)]
@@ -216,7 +217,7 @@ impl MessageReader {
             _ => return Err(Lost),
         }
         self.unfinished = None;
-        self.state = State::StartLine;
+        self.state = HttpState::StartLine;
         Ok(Next::More)
     }
 
@@ -232,10 +233,10 @@ impl MessageReader {
     /// Begins the body of a request, which is not empty.
     fn body(&mut self, header: &Header) -> Next {
         if header.chunked {
-            self.state = State::ChunkSize;
+            self.state = HttpState::ChunkSize;
             return Next::More;
         }
-        self.state = State::Body;
+        self.state = HttpState::Body;
         Next::Skip(header.content_length.known().unwrap_or(0))
     }
 
@@ -277,9 +278,9 @@ impl MessageReader {
             begin = end + 1;
             feed.pos = base + begin;
             match self.state {
-                State::StartLine => {
+                HttpState::StartLine => {
                     let start_line = StartLine::take(from, line, feed)?;
-                    (header.status, self.state) = (start_line.status, State::Fields);
+                    (header.status, self.state) = (start_line.status, HttpState::Fields);
                     start = Some((start_line, begin));
                 }
                 _ if !line.is_empty() => {
@@ -290,7 +291,7 @@ impl MessageReader {
                 _ => {
                     if let Some((start, start_end)) = start {
                         let bytes = &window[..begin];
-                        self.last = feed.known.keep(from, bytes, || Known {
+                        self.last = feed.known.keep(from, bytes, || KnownHeader {
                             from,
                             bytes: bytes.into(),
                             start,
@@ -317,26 +318,26 @@ impl MessageReader {
             return Ok(Next::More);
         };
         match self.state {
-            State::StartLine => {
+            HttpState::StartLine => {
                 let start_line = StartLine::take(from, line, feed)?;
-                (header.status, self.state) = (start_line.status, State::Fields);
+                (header.status, self.state) = (start_line.status, HttpState::Fields);
             }
-            State::Fields if line.is_empty() => {
+            HttpState::Fields if line.is_empty() => {
                 let header = *header;
                 return Ok(self.header_end(&header, from, feed));
             }
-            State::Fields => {
+            HttpState::Fields => {
                 field_line(header, from, line, feed);
             }
-            State::ChunkSize => match chunk_size(line).ok_or(Lost)? {
-                0 => self.state = State::Trailers,
+            HttpState::ChunkSize => match chunk_size(line).ok_or(Lost)? {
+                0 => self.state = HttpState::Trailers,
                 size => {
                     header.expects_continue = false;
-                    self.state = State::Chunk;
+                    self.state = HttpState::Chunk;
                     return Ok(Next::Skip(size + 2));
                 }
             },
-            State::Trailers if line.is_empty() => return Ok(self.message_end(from, feed)),
+            HttpState::Trailers if line.is_empty() => return Ok(self.message_end(from, feed)),
             _ => {}
         }
         Ok(Next::More)
@@ -366,7 +367,7 @@ impl MessageReader {
                 }
                 if header.status != 101 && header.status < 200 {
                     feed.interim(header.status);
-                    self.state = State::Start;
+                    self.state = HttpState::Start;
                     return Next::More;
                 }
                 feed.response_header_end(header.status);
@@ -398,10 +399,10 @@ impl MessageReader {
             }
         };
         if header.chunked {
-            self.state = State::ChunkSize;
+            self.state = HttpState::ChunkSize;
             return Next::More;
         }
-        self.state = State::Body;
+        self.state = HttpState::Body;
         match length {
             Some(0) => self.message_end(from, feed),
             Some(length) => Next::Skip(length),
@@ -415,7 +416,7 @@ impl MessageReader {
             Side::Server => feed.response_end(),
         }
         self.unfinished = None;
-        self.state = State::Start;
+        self.state = HttpState::Start;
         Next::More
     }
 }

@@ -1,6 +1,8 @@
 //! The header lines of HTTP/1.x that determine where a message ends (RFC 9112 §2–§6).
 
-use super::mark::{Extent, Side};
+use super::mark::Extent;
+
+use crate::wire::Side;
 
 /// The relevant values of the start line and the fields seen so far.
 #[derive(Clone, Copy, Default)]

@@ -4,7 +4,8 @@
 use super::exchanges::RequestFlags;
 use super::http_header::Header;
 use super::kind::Label;
-use super::mark::{Extent, Side, Stated};
+use super::mark::{Extent, Stated};
+use crate::wire::{BySide, Side};
 use std::ops::Range;
 
 /// Maximum number of headers kept. They are shared by all connections of a shard, so memory does
@@ -26,7 +27,7 @@ pub(super) struct StartLine {
 
 /// A header and its meaning.
 #[derive(Clone)]
-pub(super) struct Known {
+pub(super) struct KnownHeader {
     pub from: Side,
     pub bytes: Box<[u8]>,
     pub start: StartLine,
@@ -47,9 +48,9 @@ pub(super) struct Known {
 /// result of the framing.
 #[derive(Clone, Default)]
 pub struct KnownHeaders {
-    slots: Vec<Option<Box<Known>>>,
+    slots: Vec<Option<Box<KnownHeader>>>,
     /// For each side, the slot of the header kept last.
-    last: [Slot; 2],
+    last: BySide<Slot>,
 }
 
 /// A slot in which a header may be found again.
@@ -59,7 +60,7 @@ pub(super) struct Slot(u8);
 impl KnownHeaders {
     /// Returns the slot of the header that `from` sent last on any of the connections.
     pub(super) fn last(&self, from: Side) -> Slot {
-        self.last[from as usize]
+        self.last[from]
     }
 
     /// Returns whether `rest` begins with the header that `from` sent last on any of the
@@ -71,7 +72,12 @@ impl KnownHeaders {
 
     /// Returns the header at `slot` if `bytes` are one complete simple message that begins with it.
     #[inline]
-    pub(super) fn whole(&self, slot: Slot, from: Side, bytes: &[u8]) -> Option<(&Known, Extent)> {
+    pub(super) fn whole(
+        &self,
+        slot: Slot,
+        from: Side,
+        bytes: &[u8],
+    ) -> Option<(&KnownHeader, Extent)> {
         let known = self.get(slot, from, bytes)?;
         let extent = known.plain.filter(|extent| extent.message as usize == bytes.len())?;
         Some((known, extent))
@@ -79,28 +85,33 @@ impl KnownHeaders {
 
     /// Returns the header at `slot` if `rest` begins with it and `from` sent it.
     #[inline]
-    pub(super) fn get(&self, slot: Slot, from: Side, rest: &[u8]) -> Option<&Known> {
+    pub(super) fn get(&self, slot: Slot, from: Side, rest: &[u8]) -> Option<&KnownHeader> {
         let known = self.slots.get(usize::from(slot.0))?.as_deref()?;
         (known.from == from && rest.starts_with(&known.bytes)).then_some(known)
     }
 
     /// Removes and returns the header at `slot` if `rest` begins with it and `from` sent it.
     #[inline]
-    pub(super) fn take(&mut self, slot: Slot, from: Side, rest: &[u8]) -> Option<Box<Known>> {
+    pub(super) fn take(&mut self, slot: Slot, from: Side, rest: &[u8]) -> Option<Box<KnownHeader>> {
         self.get(slot, from, rest)?;
         self.slots.get_mut(usize::from(slot.0))?.take()
     }
 
     /// Puts back a header that was taken.
     #[inline]
-    pub(super) fn put(&mut self, slot: Slot, known: Box<Known>) {
+    pub(super) fn put(&mut self, slot: Slot, known: Box<KnownHeader>) {
         if let Some(place) = self.slots.get_mut(usize::from(slot.0)) {
             *place = Some(known);
         }
     }
 
     /// Keeps a header, unless it is too long; returns its slot.
-    pub(super) fn keep(&mut self, from: Side, bytes: &[u8], known: impl FnOnce() -> Known) -> Slot {
+    pub(super) fn keep(
+        &mut self,
+        from: Side,
+        bytes: &[u8],
+        known: impl FnOnce() -> KnownHeader,
+    ) -> Slot {
         let slot = Slot::of(bytes);
         if bytes.len() > HEADER_MAX {
             return slot;
@@ -114,7 +125,7 @@ impl KnownHeaders {
         {
             *place = Some(Box::new(known()));
         }
-        self.last[from as usize] = slot;
+        self.last[from] = slot;
         slot
     }
 }

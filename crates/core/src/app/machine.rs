@@ -6,13 +6,13 @@ use super::exchanges::{Feed, Lost};
 use super::framer::Next;
 use super::frames::Frames;
 use super::http::Http;
-use super::mark::Side;
 use super::mysql::Mysql;
 use super::packets::Packets;
 use super::postgres::Postgres;
 use super::redis::Redis;
 use super::sniff::Sniffer;
 use super::tls::Tls;
+use crate::wire::Side;
 
 /// The parser in use.
 #[derive(Clone)]

@@ -3,37 +3,6 @@
 use super::error_code::ErrorCode;
 use super::kind::Label;
 
-/// The side that sent the bytes. The client is the side that sent the SYN.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Side {
-    /// The side that opened the connection.
-    #[default]
-    Client,
-    /// The side that accepted it.
-    Server,
-}
-
-impl Side {
-    /// Returns `client` or `server`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Server => "server",
-        }
-    }
-
-    /// Both sides.
-    pub const ALL: [Self; 2] = [Self::Client, Self::Server];
-
-    /// Returns the other side.
-    pub fn peer(self) -> Self {
-        match self {
-            Self::Client => Self::Server,
-            Self::Server => Self::Client,
-        }
-    }
-}
-
 /// The ends of the parts of a message, in bytes from its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {

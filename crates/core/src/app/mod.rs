@@ -85,7 +85,7 @@ pub(crate) use http_header::{chunk_size, is_method_byte, status_line};
 pub use kind::{LABEL_BYTES, Label, redirect};
 pub use known::KnownHeaders;
 pub(crate) use listed::{LINE_TOKENS, METHODS, REDIS_COMMANDS, REDIS_SUBCOMMANDS};
-pub use mark::{Extent, Mark, Side, Stated};
+pub use mark::{Extent, Mark, Stated};
 pub(crate) use postgres::CANCEL;
 pub use protocol::Protocol;
 pub use sender_side::sender_side;

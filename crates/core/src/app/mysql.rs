@@ -21,10 +21,10 @@
 use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
-use super::mark::Side;
 use super::packets::{Rules, Shape};
 use super::query_attributes::{length_encoded, statement};
 use super::sql::verb;
+use crate::wire::{BySide, Side};
 use std::collections::VecDeque;
 
 const STATEMENT_PEEK: usize = 192;
@@ -110,7 +110,7 @@ pub(super) struct Mysql {
     commands: VecDeque<u8>,
     reply: Reply,
     /// The current packet of each side.
-    packets: [Packet; 2],
+    packets: BySide<Packet>,
     /// The response is complete once the current packet has passed.
     ends: bool,
     /// `true` if the connection changes to TLS after the current packet.
@@ -325,7 +325,7 @@ impl Rules for Mysql {
             return Err(Lost);
         };
         let length = u64::from(u32::from_le_bytes([l0, l1, l2, 0]));
-        let packet = &mut self.packets[from as usize];
+        let packet = &mut self.packets[from];
         let continues = packet.length == LENGTH_MAX;
         *packet = Packet { length, is_command: packet.is_command && continues };
         let peek = match from {
@@ -362,7 +362,7 @@ impl Rules for Mysql {
     }
 
     fn end(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        let packet = self.packets[from as usize];
+        let packet = self.packets[from];
         if packet.length == LENGTH_MAX {
             return Ok(Next::More);
         }

@@ -2,7 +2,7 @@
 
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
-use super::mark::Side;
+use crate::wire::{BySide, Side};
 
 /// Maximum length of a header before the length is known.
 const HEADER_MAX: usize = 8;
@@ -33,13 +33,13 @@ pub(super) trait Rules {
 /// Parsers of both directions of a connection with such a protocol.
 #[derive(Clone, Default)]
 pub(super) struct Packets<R> {
-    readers: [PacketReader; 2],
+    readers: BySide<PacketReader>,
     rules: R,
 }
 
 #[derive(Clone, Default)]
 struct PacketReader {
-    state: State,
+    state: PacketState,
     header: [u8; HEADER_MAX],
     have: u8,
     /// Bytes of the message not yet consumed.
@@ -50,7 +50,7 @@ struct PacketReader {
 }
 
 #[derive(Clone, Copy, Default)]
-enum State {
+enum PacketState {
     #[default]
     Header,
     Head,
@@ -65,10 +65,10 @@ impl<R: Rules> Packets<R> {
 
     /// Parses the bytes of `feed` from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        let reader = &mut self.readers[from as usize];
+        let reader = &mut self.readers[from];
         loop {
             match reader.state {
-                State::Header => {
+                PacketState::Header => {
                     let Some(&byte) = feed.rest().first() else {
                         return Ok(Next::More);
                     };
@@ -85,10 +85,10 @@ impl<R: Rules> Packets<R> {
                         let length = usize::try_from(shape.length).unwrap_or(usize::MAX);
                         reader.want = shape.peek.min(length);
                         reader.have = 0;
-                        reader.state = State::Head;
+                        reader.state = PacketState::Head;
                     }
                 }
-                State::Head => {
+                PacketState::Head => {
                     let missing = reader.want - reader.head.len();
                     let piece = feed.rest();
                     let piece = &piece[..piece.len().min(missing)];
@@ -102,8 +102,8 @@ impl<R: Rules> Packets<R> {
                         return Ok(Next::Skip(left));
                     }
                 }
-                State::Rest => {
-                    reader.state = State::Header;
+                PacketState::Rest => {
+                    reader.state = PacketState::Header;
                     let next = self.rules.end(from, feed)?;
                     if !matches!(next, Next::More) {
                         return Ok(next);
@@ -115,20 +115,20 @@ impl<R: Rules> Packets<R> {
 
     /// Returns whether the next byte of `from` is one that the protocol reads after the header.
     pub fn is_in_head(&self, from: Side) -> bool {
-        matches!(self.readers[from as usize].state, State::Head)
+        matches!(self.readers[from].state, PacketState::Head)
     }
 
     /// Returns whether the next byte of `from` begins a message.
     pub fn is_between(&self, from: Side) -> bool {
-        let reader = &self.readers[from as usize];
-        reader.have == 0 && matches!(reader.state, State::Header)
+        let reader = &self.readers[from];
+        reader.have == 0 && matches!(reader.state, PacketState::Header)
     }
 
     /// Processes missing bytes, which are harmless if the length of the message is known.
     pub fn gap(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        let reader = &mut self.readers[from as usize];
+        let reader = &mut self.readers[from];
         match reader.state {
-            State::Head => reader.head_end(&mut self.rules, from, feed),
+            PacketState::Head => reader.head_end(&mut self.rules, from, feed),
             _ => Err(Lost),
         }
     }
@@ -141,7 +141,7 @@ impl PacketReader {
         from: Side,
         feed: &mut Feed<'_>,
     ) -> Result<Next, Lost> {
-        self.state = State::Rest;
+        self.state = PacketState::Rest;
         if self.want > 0 {
             rules.head(from, &self.head, feed)?;
         }

@@ -16,9 +16,9 @@
 use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
-use super::mark::Side;
 use super::packets::{Rules, Shape};
 use super::sql::verb;
+use crate::wire::{BySide, Side};
 
 /// Types of messages that a server may send at any time ("Asynchronous Operations"): NoticeResponse,
 /// NotificationResponse and ParameterStatus.
@@ -79,7 +79,7 @@ pub(super) fn only_asynchronous(bytes: &[u8]) -> bool {
 pub(super) struct Postgres {
     phase: Phase,
     /// Type of the current message of each side.
-    types: [u8; 2],
+    types: BySide<u8>,
     /// In the extended protocol: the request has not yet ended with Sync.
     in_batch: bool,
     /// The batch contained Flush, so that its response may begin.
@@ -148,7 +148,7 @@ impl Rules for Postgres {
     }
 
     fn begin(&mut self, from: Side, first: u8, feed: &mut Feed<'_>) {
-        self.types[from as usize] = first;
+        self.types[from] = first;
         match (from, self.phase) {
             (Side::Client, Phase::Startup) => feed.request_start(),
             (Side::Client, _) => self.client_begin(first, feed),
@@ -160,7 +160,7 @@ impl Rules for Postgres {
     fn header(&mut self, from: Side, header: &[u8], feed: &mut Feed<'_>) -> Result<Shape, Lost> {
         match *header {
             [l1, l2, l3, l4, c1, c2, c3, c4] => {
-                self.types[from as usize] = 0;
+                self.types[from] = 0;
                 let code = u32::from_be_bytes([c1, c2, c3, c4]);
                 feed.kind(&if code == CANCEL_REQUEST { CANCEL } else { "startup" }.into());
                 self.startup(u32::from_be_bytes([l1, l2, l3, l4]), code)
@@ -187,7 +187,7 @@ impl Rules for Postgres {
             self.is_fatal = ErrorCode::ends_postgres(head);
             return Ok(());
         }
-        let statement = match self.types[from as usize] {
+        let statement = match self.types[from] {
             // Parse begins with the name of the prepared statement.
             b'P' => head.splitn(2, |&byte| byte == 0).nth(1).unwrap_or_default(),
             _ => head,
@@ -197,7 +197,7 @@ impl Rules for Postgres {
     }
 
     fn end(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        match (from, self.types[from as usize]) {
+        match (from, self.types[from]) {
             (Side::Server, b'S') if self.phase == Phase::Encryption => {
                 feed.response_end();
                 return Ok(Next::Tunnel);

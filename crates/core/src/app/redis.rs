@@ -9,7 +9,7 @@ use super::framer::Next;
 use super::kind::{Label, OTHER};
 use super::lines::Lines;
 use super::listed::{REDIS_COMMANDS, REDIS_SUBCOMMANDS};
-use super::mark::Side;
+use crate::wire::{BySide, Side};
 use std::collections::VecDeque;
 
 /// Maximum length of a command word.
@@ -50,7 +50,7 @@ const PENDING_MAX: usize = 64;
 /// Both directions of a connection that speaks RESP.
 #[derive(Clone, Default)]
 pub(super) struct Redis {
-    readers: [CommandReader; 2],
+    readers: BySide<CommandReader>,
     replies: Replies,
 }
 
@@ -247,7 +247,7 @@ fn size(bytes: &[u8]) -> u64 {
 
 #[derive(Clone, Default)]
 struct CommandReader {
-    state: State,
+    state: RedisState,
     lines: Lines,
     /// Number of values that the message still lacks.
     missing_values: u64,
@@ -261,7 +261,7 @@ struct CommandReader {
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum State {
+enum RedisState {
     #[default]
     Start,
     Value,
@@ -280,16 +280,16 @@ impl Redis {
 
     /// Parses the bytes of `feed` from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        let reader = &mut self.readers[from as usize];
+        let reader = &mut self.readers[from];
         loop {
-            if reader.state == State::Bulk {
+            if reader.state == RedisState::Bulk {
                 reader.value_end(from, feed);
                 continue;
             }
             let Some(&first) = feed.rest().first() else {
                 return Ok(Next::More);
             };
-            if reader.state == State::Start {
+            if reader.state == RedisState::Start {
                 if !reader.start(from, first, &mut self.replies, feed)? {
                     return Ok(Next::Aside);
                 }
@@ -299,7 +299,7 @@ impl Redis {
                 return Ok(Next::More);
             };
             let size = match reader.state {
-                State::Word => {
+                RedisState::Word => {
                     command_word(
                         reader.words,
                         &mut reader.command,
@@ -316,10 +316,10 @@ impl Redis {
             match size {
                 None => reader.value_end(from, feed),
                 Some(size) if from == Side::Client && reader.wants_word(size) => {
-                    reader.state = State::Word;
+                    reader.state = RedisState::Word;
                 }
                 Some(size) => {
-                    reader.state = State::Bulk;
+                    reader.state = RedisState::Bulk;
                     reader.words += 1;
                     return Ok(Next::Skip(size + 2));
                 }
@@ -361,7 +361,7 @@ impl CommandReader {
         self.words = 0;
         self.command = None;
         self.lines.begin();
-        self.state = State::Value;
+        self.state = RedisState::Value;
         Ok(true)
     }
 
@@ -374,11 +374,11 @@ impl CommandReader {
     fn value_end(&mut self, from: Side, feed: &mut Feed<'_>) {
         self.missing_values = self.missing_values.saturating_sub(1);
         self.lines.begin();
-        self.state = State::Value;
+        self.state = RedisState::Value;
         if self.missing_values > 0 {
             return;
         }
-        self.state = State::Start;
+        self.state = RedisState::Start;
         match from {
             _ if self.is_aside => {}
             Side::Client => {

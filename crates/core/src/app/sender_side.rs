@@ -1,8 +1,8 @@
 //! Determines which side is the client from the first bytes of a message, if the handshake was not
 //! captured.
 
-use super::mark::Side;
 use super::sniff::{self, Hint, Verdict};
+use crate::wire::Side;
 
 /// Tests for messages that only clients send.
 const REQUESTS: &[sniff::Test] = &[

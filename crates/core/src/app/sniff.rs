@@ -2,9 +2,9 @@
 //! sizes.
 
 use super::amqp::PROTOCOL_HEADER;
-use super::mark::Side;
 use super::postgres::{is_startup_code, is_version_3};
 use super::protocol::Protocol;
+use crate::wire::Side;
 
 /// Number of bytes that suffice to recognise any protocol.
 pub(super) const PREFIX_BYTES: usize = 24;

@@ -18,7 +18,7 @@
 use super::error_code::ErrorCode;
 use super::exchanges::Feed;
 use super::hpack::{Content, ResponseHeaders};
-use super::mark::Side;
+use crate::wire::Side;
 
 pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;

@@ -1,6 +1,8 @@
 //! Framing of complete conversations.
 
-use super::{Framer, KnownHeaders, Mark, Protocol, Side, Stated};
+use super::{Framer, KnownHeaders, Mark, Protocol, Stated};
+
+use crate::wire::Side;
 
 mod brokers;
 mod databases;
@@ -32,7 +34,7 @@ pub(super) fn marks_knowing(
     let mut lines = Vec::new();
     let mut offsets = [0u64; 2];
     for &(from, bytes, missing) in pushes {
-        let base = offsets[from as usize];
+        let base = offsets[from];
         let side = if from == C { 'C' } else { 'S' };
         framer.push(from, bytes, missing, known, &mut |at, mark| {
             for (at, mark) in parts(at, mark) {
@@ -40,7 +42,7 @@ pub(super) fn marks_knowing(
                 lines.push(format!("{side}{} {}", base + u64::from(at), show(mark)));
             }
         });
-        offsets[from as usize] += bytes.len() as u64 + u64::from(missing);
+        offsets[from] += bytes.len() as u64 + u64::from(missing);
     }
     lines
 }

@@ -24,7 +24,7 @@ use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
 use super::hello;
-use super::mark::Side;
+use crate::wire::{BySide, Side};
 
 const HEADER_BYTES: usize = 5;
 /// Maximum length of a record, bytes: RFC 5246 §6.2.3, the larger of the versions' limits.
@@ -125,7 +125,7 @@ fn is_finished(length: u16) -> bool {
 /// Both directions of a TLS connection.
 #[derive(Clone, Default)]
 pub(super) struct Tls {
-    readers: [RecordReader; 2],
+    readers: BySide<RecordReader>,
     done: bool,
     tls13: bool,
     /// Both streams were captured from their beginning.
@@ -220,7 +220,7 @@ impl Tls {
         let is_alert =
             content == ALERT || content == APPLICATION_DATA && self.tls13 && length == ALERT_RECORD;
         self.done
-            && self.readers[Side::Client as usize].have == 0
+            && self.readers[Side::Client].have == 0
             && is_alert
             && major == 3
             && bytes.len() == HEADER_BYTES + usize::from(length)
@@ -228,7 +228,7 @@ impl Tls {
 
     /// Parses the bytes of `feed` from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        let reader = &mut self.readers[from as usize];
+        let reader = &mut self.readers[from];
         if std::mem::take(&mut reader.ends_handshake) {
             self.handshake_end(feed);
         }
@@ -240,7 +240,7 @@ impl Tls {
                     Some(rest) => return Ok(Next::Skip(rest)),
                 }
             }
-            let reader = &mut self.readers[from as usize];
+            let reader = &mut self.readers[from];
             while let Some(level) = reader.alert {
                 let Some(byte) = feed.byte() else { return Ok(Next::More) };
                 reader.alert = level.is_none().then_some(Some(byte));
@@ -282,7 +282,7 @@ impl Tls {
             let is_read = match from {
                 Side::Client => false,
                 Side::Server => self.reading.is_some(),
-            } || self.readers[from as usize].alert.is_some();
+            } || self.readers[from].alert.is_some();
             if length > 0 && !is_read {
                 return Ok(Next::Skip(u64::from(length)));
             }
@@ -310,7 +310,7 @@ impl Tls {
     #[cold]
     #[inline(never)]
     pub fn gap(&mut self, from: Side) -> Result<Next, Lost> {
-        if let Some(level) = self.readers[from as usize].alert.take() {
+        if let Some(level) = self.readers[from].alert.take() {
             return Ok(Next::Skip(u64::from(ALERT_BYTES) - u64::from(level.is_some())));
         }
         let reading = self.reading.take_if(|_| from == Side::Server).ok_or(Lost)?;
@@ -331,7 +331,7 @@ impl Tls {
             APPLICATION_DATA => self.application_data(from, length, feed),
             ALERT if !self.done && length == ALERT_BYTES => {
                 feed.aside();
-                self.readers[from as usize].alert = Some(None);
+                self.readers[from].alert = Some(None);
             }
             CHANGE_CIPHER_SPEC | ALERT | HANDSHAKE | HEARTBEAT => feed.aside(),
             _ => return Err(Lost),
@@ -340,8 +340,8 @@ impl Tls {
     }
 
     fn change_cipher_spec(&mut self, from: Side) {
-        self.readers[from as usize].changed_cipher = true;
-        if from == Side::Server && !self.readers[Side::Client as usize].changed_cipher {
+        self.readers[from].changed_cipher = true;
+        if from == Side::Server && !self.readers[Side::Client].changed_cipher {
             self.server_first = true;
         }
     }
@@ -350,7 +350,7 @@ impl Tls {
         if from == Side::Client && self.server_flight_bytes == 0 {
             feed.handshake_start();
         }
-        let answered = self.readers[Side::Client as usize].changed_cipher;
+        let answered = self.readers[Side::Client].changed_cipher;
         if from == Side::Client && !answered && self.server_flight_bytes > 0 {
             self.key_exchanged = true;
         }
@@ -362,17 +362,17 @@ impl Tls {
                 self.reading = Some(Box::new(Reading { bytes: Vec::new(), wanted, record_bytes }));
             }
         }
-        let reader = &mut self.readers[from as usize];
+        let reader = &mut self.readers[from];
         if reader.changed_cipher && (length <= FINISHED_TLS12_MAX || self.key_exchanged) {
             reader.finished = true;
             let both = self.readers.iter().all(|reader| reader.finished);
-            self.readers[from as usize].ends_handshake = both;
+            self.readers[from].ends_handshake = both;
         }
     }
 
     /// Processes application data before the handshake is known to be over.
     fn encrypted_handshake(&mut self, from: Side, length: u16, feed: &mut Feed<'_>) {
-        let changed_cipher = self.readers[from as usize].changed_cipher;
+        let changed_cipher = self.readers[from].changed_cipher;
         match from {
             // The client's flight contained no record that looks like a Finished.
             Side::Server if self.client_encrypted_records > 0 => {
@@ -393,7 +393,7 @@ impl Tls {
                     self.flight = Flight::Verify;
                 }
                 let ends = last || certificate || is_finished(length);
-                self.readers[from as usize].ends_handshake = ends;
+                self.readers[from].ends_handshake = ends;
             }
             // Early data (RFC 8446 §2.3), or a TLS 1.2 client that does not wait for the
             // server's Finished (RFC 7918).

@@ -57,7 +57,7 @@ struct Interface {
 
 /// An interface on the fast path.
 #[derive(Clone, Copy)]
-struct Known {
+struct FastInterface {
     number: u32,
     /// Unit of its times, ns.
     unit_ns: u64,
@@ -163,7 +163,7 @@ impl Pcapng {
         tally: &mut Tally,
     ) -> usize {
         let Some(mut run) = tally.begin_run(chunk) else { return at };
-        let mut known = Known { number: u32::MAX, unit_ns: 0, link: LinkType(0) };
+        let mut known = FastInterface { number: u32::MAX, unit_ns: 0, link: LinkType(0) };
         let mut rest = chunk.bytes.get(at..).unwrap_or_default();
         while let Some(head) = rest.first_chunk::<ENHANCED_PACKET_BYTES>() {
             let [length, interface] = [order.word(head, 4), order.word(head, 8)];
@@ -210,10 +210,10 @@ impl Pcapng {
     /// Returns an interface if its times need no conversion but a factor, and its link type was the
     /// last one noted.
     #[inline(never)]
-    fn known(&self, number: u32, tally: &Tally) -> Option<Known> {
+    fn known(&self, number: u32, tally: &Tally) -> Option<FastInterface> {
         let interface = self.interfaces.get(number as usize)?;
         let (unit_ns, link) = (interface.resolution.plain()?, interface.link);
-        tally.noted_last(link).then_some(Known { number, unit_ns, link })
+        tally.noted_last(link).then_some(FastInterface { number, unit_ns, link })
     }
 
     /// Returns type and length of the block at the start of `rest`. A section header first sets the

@@ -112,7 +112,6 @@ pub(super) struct Tally {
     pub(super) unsteady: bool,
     /// Frames lost by the capturing host, in sections that have ended.
     pub(super) drops: u64,
-    /// Disables the fast path.
     #[cfg(test)]
     pub(super) disable_fast_path: bool,
 }

@@ -3,9 +3,8 @@
 use super::flow::Seg;
 use super::reasons::Checker;
 use super::{Case, Chain, holds, undecided};
-use crate::app::Side;
 use crate::model::Cause;
-use crate::wire::TcpFlags;
+use crate::wire::{Side, TcpFlags};
 
 /// A connection that nobody used for that long was idle, ns.
 const IDLE_NS: u64 = 1_000_000_000;

@@ -1,9 +1,8 @@
 //! TCP connections as rows of headers, with sequence numbers that do not wrap.
 
 use super::packets::{Pair, offers_sack};
-use crate::app::Side;
 use crate::capture::FrameId;
-use crate::wire::{Segment, SegmentFlags, TcpFlags};
+use crate::wire::{Segment, SegmentFlags, Side, TcpFlags};
 
 /// Copies of one packet are captured within less than this, ns.
 const COPY_NS: u64 = 20_000_000;
@@ -80,9 +79,9 @@ impl Flow {
         let (mut sent, mut acked) = ([0; 2], [0; 2]);
         (self.sent, self.acked) = (vec![sent], vec![acked]);
         for seg in &self.segs {
-            let highest = &mut sent[seg.from as usize];
+            let highest = &mut sent[seg.from];
             *highest = seg.end().max(*highest);
-            let highest = &mut acked[seg.from.peer() as usize];
+            let highest = &mut acked[seg.from.peer()];
             *highest = seg.ack.unwrap_or(0).max(*highest);
             self.sent.push(sent);
             self.acked.push(acked);
@@ -112,12 +111,12 @@ impl Flow {
 
     /// Highest sequence number that `side` had sent before segment `upto`.
     pub fn sent(&self, side: Side, upto: usize) -> i64 {
-        self.sent.get(upto).or(self.sent.last()).map_or(0, |it| it[side as usize])
+        self.sent.get(upto).or(self.sent.last()).map_or(0, |it| it[side])
     }
 
     /// Highest sequence number sent by `side` that was acknowledged before segment `upto`.
     pub fn acked(&self, side: Side, upto: usize) -> i64 {
-        self.acked.get(upto).or(self.acked.last()).map_or(0, |it| it[side as usize])
+        self.acked.get(upto).or(self.acked.last()).map_or(0, |it| it[side])
     }
 
     /// Returns whether either side sent what was never acknowledged.
@@ -303,9 +302,9 @@ pub(super) fn flow((low, _): Pair, segments: &[Segment]) -> Flow {
     let segs = segments.iter().map(|it| {
         let (of, peer) = (side(it), side(it).peer());
         let mut place = |side: Side, number: u32| {
-            let (from, at) = last[side as usize].unwrap_or((number, 0));
+            let (from, at) = last[side].unwrap_or((number, 0));
             let place = at + i64::from(number.wrapping_sub(from) as i32);
-            last[side as usize] = Some((number, place));
+            last[side] = Some((number, place));
             place
         };
         let at = place(of, it.seq);

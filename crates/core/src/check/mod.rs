@@ -26,10 +26,10 @@ mod windows;
 
 pub use packets::Packets;
 
-use crate::app::Side;
 use crate::findings::{self, Words};
 use crate::model::{Cause, Checked, Class, Evidence, Fact, Family, Finding, Report, Verdict};
 use crate::report::Phrases;
+use crate::wire::Side;
 use flow::{Flow, Seg};
 use packets::DNS_PORT;
 

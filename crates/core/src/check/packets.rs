@@ -4,10 +4,9 @@ use super::attempts::Attempts;
 use super::flow::{Flow, Seg, connections, flow, is_copy};
 use super::message::{Message, parse, spoken};
 use super::syns::Syns;
-use crate::app::Side;
 use crate::capture::{Block, Frame, FrameId};
 use crate::model::Report;
-use crate::wire::{Endpoint, FlowHasher, Packet, Segment, SegmentFlags, decode};
+use crate::wire::{Endpoint, FlowHasher, Packet, Segment, SegmentFlags, Side, decode};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Port of a name server.

@@ -3,10 +3,9 @@
 use super::flow::{Flow, Seg};
 use super::message::Message;
 use super::{Answer, Case, Doubt, holds, undecided};
-use crate::app::Side;
 use crate::model::{Cause, Fact};
-use crate::wire::TcpFlags;
 use crate::wire::dns_message::rcode;
+use crate::wire::{Side, TcpFlags};
 
 /// "At once" is within the way from the capture to the sender and back, and what a busy host takes, ns.
 const HOST_NS: u64 = 3_000_000;

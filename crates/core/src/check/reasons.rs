@@ -7,9 +7,8 @@ use super::windows::{
     open_at_the_reset, probe_answered, window_open,
 };
 use super::{Answer, Case, Chain, Doubt, holds, undecided};
-use crate::app::Side;
 use crate::model::Cause;
-use crate::wire::TcpFlags;
+use crate::wire::{Side, TcpFlags};
 
 /// Checks one reason.
 pub(super) type Checker = fn(&Case<'_>, &Chain) -> Answer;

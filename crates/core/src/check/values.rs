@@ -5,9 +5,8 @@ use super::flow::{Flow, Seg};
 use super::message::Message;
 use super::quoted::{COMPUTED, COUNTS, DURATIONS, ESTIMATES, LATENCIES, OF_STATE, SYNS, WORDS};
 use super::{Answer, Case, Doubt, holds, undecided};
-use crate::app::Side;
 use crate::model::{Cause, Fact};
-use crate::wire::TcpFlags;
+use crate::wire::{Side, TcpFlags};
 
 /// Checks one value.
 pub(super) type Checker = fn(&Case<'_>, &str, &Fact) -> Answer;

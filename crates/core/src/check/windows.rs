@@ -3,8 +3,7 @@
 use super::flow::Seg;
 use super::reasons::ends;
 use super::{Answer, Case, Chain, Doubt, holds, undecided};
-use crate::app::Side;
-use crate::wire::TcpFlags;
+use crate::wire::{Side, TcpFlags};
 use std::ops::Range;
 
 /// No window of 0 was offered in the silence.

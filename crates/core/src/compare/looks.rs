@@ -101,7 +101,7 @@ pub fn judged(before: &Sample, after: &Sample) -> (Ranks, Vec<Tail>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::{Comparison, Outcome, Verdict, compare};
+    use crate::compare::{Comparison, ComparisonOutcome, Verdict, compare};
     use crate::report::comparison::sentence;
 
     /// Compares runs given as numbers of exchanges with their durations in µs.
@@ -118,7 +118,7 @@ mod tests {
     fn the_slow_end_of_few_exchanges_is_not_significant() {
         let compared = compared(&[(20, 1_000)], &[(17, 1_000), (3, 10_000)]);
         assert_eq!(compared.verdict, Verdict::NoDifferenceShown);
-        assert_eq!(compared.outcome(), Outcome::NotShown);
+        assert_eq!(compared.outcome(), ComparisonOutcome::NotShown);
         let text = sentence(&compared);
         assert!(text.contains("p90 looks 10 times slower (1 ms → 10 ms)"), "{text}");
         assert!(text.contains("capture about"), "{text}");
@@ -131,27 +131,33 @@ mod tests {
         let times = needed / 20;
         assert!((2..=10).contains(&times), "{needed}");
         let many = compared(&[(needed, 1_000)], &[(17 * times, 1_000), (3 * times, 10_000)]);
-        assert_eq!((many.verdict, many.outcome()), (Verdict::Slower, Outcome::Worse));
+        assert_eq!((many.verdict, many.outcome()), (Verdict::Slower, ComparisonOutcome::Worse));
         let less = times - 1;
         let fewer = compared(&[(20 * less, 1_000)], &[(17 * less, 1_000), (3 * less, 10_000)]);
-        assert_eq!(fewer.outcome(), Outcome::NotShown);
+        assert_eq!(fewer.outcome(), ComparisonOutcome::NotShown);
     }
 
     #[test]
     fn many_equal_exchanges_are_equal() {
         let compared = compared(&[(180, 1_000), (20, 1_020)], &[(181, 1_000), (19, 1_020)]);
-        assert_eq!((compared.verdict, compared.outcome()), (Verdict::Equal, Outcome::NotWorse));
+        assert_eq!(
+            (compared.verdict, compared.outcome()),
+            (Verdict::Equal, ComparisonOutcome::NotWorse)
+        );
         assert!(compared.looks.is_empty() && compared.exchanges_needed.is_none());
     }
 
     #[test]
     fn faster_exchanges_with_an_undecided_slow_end_are_not_shown_to_be_faster() {
         let compared = compared(&[(20, 1_000)], &[(17, 500), (3, 10_000)]);
-        assert_eq!((compared.verdict, compared.outcome()), (Verdict::Faster, Outcome::NotShown));
+        assert_eq!(
+            (compared.verdict, compared.outcome()),
+            (Verdict::Faster, ComparisonOutcome::NotShown)
+        );
         let text = sentence(&compared);
         assert!(text.contains("p90 looks 10 times slower"), "{text}");
         let without = super::tests::compared(&[(20, 1_000)], &[(20, 500)]);
-        assert_eq!(without.outcome(), Outcome::NotWorse);
+        assert_eq!(without.outcome(), ComparisonOutcome::NotWorse);
     }
 
     #[test]
@@ -170,7 +176,7 @@ mod tests {
     #[test]
     fn the_mean_exchange_says_whether_a_mixed_change_did_harm() {
         let gone = compared(&[(450, 20_000), (50, 2_000_000)], &[(500, 100_000)]);
-        assert_eq!((gone.verdict, gone.outcome()), (Verdict::Mixed, Outcome::Worse));
+        assert_eq!((gone.verdict, gone.outcome()), (Verdict::Mixed, ComparisonOutcome::Worse));
         assert!(!gone.does_harm());
         let harmed = compared(&[(450, 20_000), (50, 200_000)], &[(500, 100_000)]);
         assert_eq!((harmed.verdict, harmed.does_harm()), (Verdict::Mixed, true));
@@ -179,14 +185,14 @@ mod tests {
     #[test]
     fn one_long_exchange_in_a_thousand_is_not_shown_to_be_chance() {
         let compared = compared(&[(1000, 1_000)], &[(999, 1_000), (1, 1_000_000)]);
-        assert_eq!(compared.outcome(), Outcome::NotShown);
+        assert_eq!(compared.outcome(), ComparisonOutcome::NotShown);
         assert!(compared.exchanges_needed.is_some_and(|count| count >= 4000));
     }
 
     #[test]
     fn one_exchange_each_asks_for_more() {
         let compared = compared(&[(1, 1_000)], &[(1, 5_000)]);
-        assert_eq!(compared.outcome(), Outcome::NotShown);
+        assert_eq!(compared.outcome(), ComparisonOutcome::NotShown);
         assert!(compared.exchanges_needed.is_some_and(|count| (4..50).contains(&count)));
     }
 }

@@ -64,18 +64,18 @@ struct View {
     latency_histogram: Option<Vec<(u64, u64)>>,
     findings: Vec<Finding>,
     #[serde(default)]
-    endpoints: Vec<Place>,
+    endpoints: Vec<EndpointRow>,
 }
 
 #[derive(serde::Deserialize)]
-struct Place {
+struct EndpointRow {
     endpoint: String,
     exchanges: u64,
-    kinds: Vec<Kind>,
+    kinds: Vec<KindRow>,
 }
 
 #[derive(serde::Deserialize)]
-struct Kind {
+struct KindRow {
     kind: String,
     exchanges: u64,
 }
@@ -219,7 +219,7 @@ impl Measured {
 }
 
 /// Returns the requests at `places`.
-fn load(places: &[Place]) -> Load {
+fn load(places: &[EndpointRow]) -> Load {
     let mut load = Load::default();
     for place in places {
         let port = place.endpoint.rsplit(':').next().and_then(|port| port.parse().ok());

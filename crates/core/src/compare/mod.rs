@@ -77,7 +77,7 @@ pub enum Verdict {
 
 /// The result of a comparison, as the exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ComparisonOutcome {
     /// Shown to be faster or equal, without a new fault.
     NotWorse = 0,
     /// Slower at either end of the distribution, or with a new fault.
@@ -132,7 +132,7 @@ impl Comparison {
     /// Returns whether the change did harm: slower at either end of the distribution, or a new
     /// fault.
     pub fn is_worse(&self) -> bool {
-        self.outcome() == Outcome::Worse
+        self.outcome() == ComparisonOutcome::Worse
     }
 
     /// Returns whether the change did harm on the whole. Where one end of the distribution became
@@ -148,15 +148,17 @@ impl Comparison {
 
     /// Returns the result. A run that is faster only by untested percentiles, or whose slow end
     /// looks slower, is not shown to be faster.
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> ComparisonOutcome {
         match self.verdict {
-            Verdict::OtherLoad => Outcome::NotComparable,
-            Verdict::Slower | Verdict::Mixed => Outcome::Worse,
-            _ if !self.new_faults.is_empty() => Outcome::Worse,
-            Verdict::NoDifferenceShown => Outcome::NotShown,
-            Verdict::Faster | Verdict::Equal if self.ranks.is_none() => Outcome::NotShown,
-            Verdict::Faster | Verdict::Equal if !self.looks.is_empty() => Outcome::NotShown,
-            Verdict::Faster | Verdict::Equal => Outcome::NotWorse,
+            Verdict::OtherLoad => ComparisonOutcome::NotComparable,
+            Verdict::Slower | Verdict::Mixed => ComparisonOutcome::Worse,
+            _ if !self.new_faults.is_empty() => ComparisonOutcome::Worse,
+            Verdict::NoDifferenceShown => ComparisonOutcome::NotShown,
+            Verdict::Faster | Verdict::Equal if self.ranks.is_none() => ComparisonOutcome::NotShown,
+            Verdict::Faster | Verdict::Equal if !self.looks.is_empty() => {
+                ComparisonOutcome::NotShown
+            }
+            Verdict::Faster | Verdict::Equal => ComparisonOutcome::NotWorse,
         }
     }
 

@@ -5,7 +5,7 @@ mod fragments;
 mod late;
 mod names;
 
-use super::lookup::{Lookup, Outcome, Query, chain_end_ns};
+use super::lookup::{Lookup, LookupOutcome, Query, chain_end_ns};
 use crate::capture::FrameId;
 use crate::dns::thresholds::{
     QUERY_RETRY_MIN_NS, RESOLVER_TIMEOUT_MIN_NS, SEQUEL_MAX_NS, SILENCE_MAX_NS,
@@ -88,7 +88,7 @@ impl Open {
             qtypes: vec![query.qtype],
             start_ns: query.sent_ns,
             end_ns: query.sent_ns,
-            outcome: Outcome::Timeout,
+            outcome: LookupOutcome::Timeout,
             addresses: Vec::new(),
             is_reverse,
             is_private: is_reverse && is_private(asked.name),

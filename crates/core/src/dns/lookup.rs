@@ -1,7 +1,9 @@
 //! One look-up as seen by its application, and the division of its waiting time.
 
-use super::at_once::{self, Attempt};
+mod spans;
+
 use crate::capture::FrameId;
+use crate::dns::at_once;
 use crate::dns::thresholds::{
     BASELINE_MAX_NS, NEARBY_CACHE_NS, QUERY_RETRY_MIN_NS, RESOLVER_TIMEOUT_MIN_NS, SLOW_FACTOR,
     SLOW_MIN_NS,
@@ -9,10 +11,15 @@ use crate::dns::thresholds::{
 use crate::model::Cause;
 use crate::wire::Endpoint;
 use crate::wire::dns_message::{qtype, rcode};
+pub(super) use spans::chain_end_ns;
+use spans::{
+    Span, attribute_to_missing_answer, attribute_to_search, chain_spans, healthy_times,
+    needed_until_ns,
+};
 
 /// The result of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum LookupOutcome {
     /// It was answered; without addresses if the name has no record of the requested types.
     Answered,
     /// The name does not exist.
@@ -178,7 +185,7 @@ pub struct Lookup {
     /// Time at which the last part was answered or given up, ns.
     pub end_ns: u64,
     /// The result.
-    pub outcome: Outcome,
+    pub outcome: LookupOutcome,
     /// The first 16 addresses in the answers.
     pub addresses: Vec<[u8; 16]>,
     /// All queries, in the order sent.
@@ -213,7 +220,7 @@ pub struct Lookup {
 /// Facts from outside a look-up that decide how long its client waited for answers that did not
 /// come.
 #[derive(Clone)]
-pub(super) struct Known {
+pub(super) struct LookupContext {
     /// End of the time that the capture covers, ns.
     pub seen_ns: u64,
     /// Time at which the client began something else, if that was captured, ns.
@@ -223,9 +230,6 @@ pub(super) struct Known {
     /// No server that the client queried has ever answered any client.
     pub is_silent: bool,
 }
-
-/// Start and end of a time span, and the cause to which it was lost.
-type Span = (u64, u64, Option<Cause>);
 
 impl Lookup {
     /// Divides `end_ns - start_ns` exactly into the time lost to each cause and, with `None`, the
@@ -374,7 +378,7 @@ impl Lookup {
     }
 
     /// Sets the end, the outcome and the suspected race once the look-up is over.
-    pub(super) fn conclude(&mut self, known: &Known) {
+    pub(super) fn conclude(&mut self, known: &LookupContext) {
         let last = self.queries.last().map_or(0, |query| query.step);
         self.search_steps = last;
         let mut ends_ns = Vec::new();
@@ -440,7 +444,7 @@ impl Lookup {
                 closed_ns.saturating_sub(query.sent_ns) < RESOLVER_TIMEOUT_MIN_NS
             })
         };
-        self.outcome == Outcome::Timeout && self.queries.iter().all(is_early)
+        self.outcome == LookupOutcome::Timeout && self.queries.iter().all(is_early)
     }
 
     /// Returns whether the last query had been sent to the same server before and not been answered
@@ -452,17 +456,17 @@ impl Lookup {
         before.any(|it| it.lacks_answer() && last.sent_ns.saturating_sub(it.sent_ns) >= SLOW_MIN_NS)
     }
 
-    fn final_outcome(&self, step: u16) -> Outcome {
+    fn final_outcome(&self, step: u16) -> LookupOutcome {
         let of_step = || self.queries.iter().filter(|query| query.step == step);
         let failure = of_step().rev().find(|query| query.is_failure());
         if of_step().any(|query| query.rcode == Some(rcode::NOERROR)) {
-            Outcome::Answered
+            LookupOutcome::Answered
         } else if of_step().any(|query| query.rcode == Some(rcode::NXDOMAIN)) {
-            Outcome::NxDomain
+            LookupOutcome::NxDomain
         } else if let Some(failure) = failure {
-            Outcome::Failure { rcode: failure.rcode }
+            LookupOutcome::Failure { rcode: failure.rcode }
         } else {
-            Outcome::Timeout
+            LookupOutcome::Timeout
         }
     }
 
@@ -470,7 +474,7 @@ impl Lookup {
     /// taken `slowest_ns` for another answer, and the first query is not older than that.
     pub fn may_still_be_answered(&self, slowest_ns: impl Fn(Endpoint) -> Option<u64>) -> bool {
         let first = self.queries.iter().find(|query| query.is_silent());
-        self.outcome == Outcome::Timeout
+        self.outcome == LookupOutcome::Timeout
             && first.is_some_and(|query| {
                 let age_ns = self.watched_until_ns.saturating_sub(query.sent_ns);
                 slowest_ns(query.server).is_some_and(|slowest_ns| age_ns <= slowest_ns)
@@ -515,95 +519,4 @@ impl Lookup {
         let alike = self.attempts(query.step, query.qtype).filter(|it| it.server == query.server);
         alike.filter(|it| it.answered_ns.is_none()).any(is_alone)
     }
-}
-
-/// Returns start and end of those of `chains`, attempts with the end of each, that lost no time.
-fn healthy_times(chains: &[(u64, Vec<&Query>)], timeout: Cause, fair_ns: u64) -> Vec<(u64, u64)> {
-    let is_healthy = |(end_ns, attempts): &&(u64, Vec<&Query>)| {
-        let mut spans = chain_spans(attempts, *end_ns, timeout, fair_ns).into_iter();
-        chain_end_ns(attempts).is_some() && spans.all(|(.., cause)| cause.is_none())
-    };
-    let healthy = chains.iter().filter(is_healthy);
-    healthy.filter_map(|(end_ns, attempts)| Some((attempts.first()?.sent_ns, *end_ns))).collect()
-}
-
-/// Returns the time until which the client waited anyway for the other query of a pair, one of
-/// `healthy`, beside the attempts that took `own`. What these needed themselves counts once.
-fn needed_until_ns(own: &[Span], healthy: &[(u64, u64)]) -> u64 {
-    let Some(&(first_ns, ..)) = own.first() else { return 0 };
-    let is_needed = |(.., cause): &&Span| cause.is_none();
-    let lengths_ns = own.iter().filter(is_needed).map(|(from, to, _)| to.saturating_sub(*from));
-    let needed_ns = lengths_ns.fold(0, u64::saturating_add);
-    let paired = healthy.iter().filter(|(at_ns, _)| at_ns.abs_diff(first_ns) < QUERY_RETRY_MIN_NS);
-    paired.map(|(_, end_ns)| end_ns.saturating_sub(needed_ns)).max().unwrap_or(0)
-}
-
-/// Returns the time at which the attempts for one type ended: at the first conclusive answer,
-/// otherwise at the last failure if no attempt follows it. `None` while an answer is awaited.
-pub(super) fn chain_end_ns(attempts: &[&Query]) -> Option<u64> {
-    let decided = attempts.iter().filter(|query| query.is_conclusive());
-    let last = attempts.last()?;
-    // A late answer of one server applies to all attempts at that server.
-    let same = attempts.iter().filter(|query| query.server == last.server);
-    let after = same.filter_map(|query| query.answered_ns).filter(|&at_ns| at_ns >= last.sent_ns);
-    decided.filter_map(|query| query.answered_ns).min().or(after.min())
-}
-
-/// Returns the spans of the attempts for one type.
-fn chain_spans(attempts: &[&Query], end_ns: u64, timeout: Cause, fair_ns: u64) -> Vec<Span> {
-    let mut spans = Vec::new();
-    let attempts = at_once::attempts(attempts);
-    for (at, &Attempt { sent_ns: from_ns, query }) in attempts.iter().enumerate() {
-        let next_ns = attempts.get(at + 1).map_or(end_ns, |next| next.sent_ns.min(end_ns));
-        let ends_here = next_ns == end_ns;
-        let answered = query.answered_ns.is_some_and(|answered_ns| answered_ns <= next_ns);
-        let cause = match answered {
-            true if query.is_failure() => Some(Cause::DnsFailure),
-            true if query.flags.asked_again => Some(timeout),
-            true => None,
-            // The answer came late, or the answer that ends the wait belongs to an earlier attempt.
-            // The time until a failure is reported is that of the failure.
-            false => {
-                let ends_wait = |it: &&Query| it.answered_ns == Some(end_ns);
-                let own = Some(query).filter(|it| it.answered_ns.is_some());
-                let earlier = || attempts[..at].iter().map(|it| it.query).find(ends_wait);
-                match own.or_else(earlier) {
-                    Some(late) if late.is_failure() => Some(Cause::DnsFailure),
-                    Some(_) => Some(Cause::DnsSlow),
-                    None => Some(timeout),
-                }
-            }
-        };
-        match query.exceeded_baseline_ns(fair_ns).filter(|_| answered && cause.is_none()) {
-            Some(baseline_ns) => {
-                let fair_ns = from_ns.saturating_add(baseline_ns).min(next_ns);
-                spans.push((from_ns, fair_ns, None));
-                spans.push((fair_ns, next_ns, Some(Cause::DnsSlow)));
-            }
-            None => spans.push((from_ns, next_ns, cause)),
-        }
-        if ends_here {
-            break;
-        }
-    }
-    spans
-}
-
-/// Attributes a span before `end_ns`, where the client queries the next name, to an answer that was
-/// not captured if it is shorter than any timeout: without an answer, the client would have waited
-/// for the timeout.
-fn attribute_to_missing_answer((from_ns, to_ns, cause): &mut Span, end_ns: u64, timeout: Cause) {
-    if *cause == Some(timeout) && *to_ns == end_ns && end_ns - *from_ns < RESOLVER_TIMEOUT_MIN_NS {
-        *cause = None;
-    }
-}
-
-/// Attributes all time of an unsuccessful step to the search, except time lost to silence or
-/// failure.
-fn attribute_to_search(spans: &mut Vec<Span>, start_ns: u64, end_ns: u64) {
-    let is_kept = |cause: &Option<Cause>| !matches!(cause, None | Some(Cause::DnsSlow));
-    spans.retain(|(_, _, cause)| is_kept(cause));
-    let kept_ns: u64 = spans.iter().map(|(from_ns, to_ns, _)| to_ns - from_ns).sum();
-    let rest_ns = end_ns.saturating_sub(start_ns).saturating_sub(kept_ns);
-    spans.push((end_ns - rest_ns, end_ns, Some(Cause::DnsSearch)));
 }

@@ -19,7 +19,7 @@ pub mod thresholds;
 mod tracker;
 mod twice;
 
-pub use lookup::{Lookup, Outcome, Query, QueryFlags};
+pub use lookup::{Lookup, LookupOutcome, Query, QueryFlags};
 pub use streams::{Streams, concerns};
 pub use tracker::{DNS_PORT, MessageContext, Tracker, Transport};
 pub(crate) use twice::unknown_to;

@@ -2,10 +2,9 @@
 //! bytes (RFC 1035 §4.2.2).
 
 use super::tracker::{DNS_PORT, MessageContext, Tracker, Transport};
-use crate::app::Side;
 use crate::tcp::{EarlyBytes, ORIGIN, Reassembly, Sequence};
 use crate::wire::dns_message::Message;
-use crate::wire::{FlowKey, Segment, TcpFlags};
+use crate::wire::{BySide, FlowKey, Segment, Side, TcpFlags};
 use std::collections::HashMap;
 
 /// Maximum number of connections followed at a time, so that a flood cannot fill memory.
@@ -38,7 +37,7 @@ struct Stream {
     /// message, ns.
     opened_ns: Option<u64>,
     last_ns: u64,
-    directions: [Direction; 2],
+    directions: BySide<Direction>,
 }
 
 #[derive(Clone, Default)]
@@ -104,7 +103,7 @@ impl Streams {
             };
             tracker.message(&carried, message);
         };
-        directions[side as usize].take(side, segment, payload, &mut self.early, &mut on);
+        directions[side].take(side, segment, payload, &mut self.early, &mut on);
         if side == Side::Client && (flags.has(TcpFlags::FIN) || flags.has(TcpFlags::RST)) {
             let (client, server) = (segment.source(), segment.destination());
             tracker.closed(segment.time_ns, segment.frame, client, server);

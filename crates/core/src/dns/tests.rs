@@ -5,7 +5,7 @@
 //! in their place is a port unreachable about the query's datagram, `closed` one of the client about
 //! the answer's.
 
-use super::{Lookup, MessageContext, Outcome, Query, Tracker, Transport};
+use super::{Lookup, LookupOutcome, MessageContext, Query, Tracker, Transport};
 use crate::capture::FrameId;
 use crate::model::Cause;
 use crate::wire::Endpoint;

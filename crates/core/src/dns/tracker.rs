@@ -2,7 +2,7 @@
 
 use super::early::{self, Early};
 use super::grouping::{Fit, NewQuery, Open, has_answers};
-use super::lookup::{Foreign, Known, Lookup, Query, QueryFlags};
+use super::lookup::{Foreign, Lookup, LookupContext, Query, QueryFlags};
 use super::open::OpenLookups;
 use crate::capture::FrameId;
 use crate::dns::thresholds::{RESOLVER_TIMEOUT_MIN_NS, RESOLVER_TIMEOUT_NS};
@@ -392,7 +392,7 @@ impl Tracker {
         let is_refused = lookup.queries.iter().any(|query| query.refused().is_some());
         lookup.is_abandoned = !is_refused && (unrepeated || cut_short || was_asked_once && !waited);
         let is_silent = |query: &Query| !self.baselines_ns.contains_key(&query.server.address);
-        lookup.conclude(&Known {
+        lookup.conclude(&LookupContext {
             seen_ns: now_ns,
             next_lookup_ns: goes_on_ns,
             timeout_ns: timeout_ns.unwrap_or(RESOLVER_TIMEOUT_NS),

@@ -112,8 +112,8 @@ impl LeftOut {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::Side;
     use crate::report::Beyond;
+    use crate::wire::Side;
 
     /// Steps of 1,000 segments, with a silence before the 501st.
     fn long() -> Vec<LadderStep> {

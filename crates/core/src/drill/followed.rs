@@ -1,15 +1,16 @@
 //! One connection followed through a second pass.
 
+use super::accounts::accounts;
 use super::elide::{self, Room};
-use super::named::Seen;
+use super::named::NamedFrames;
 use super::rungs::{Drawing, Rung, sender};
 use crate::capture::FrameId;
 use crate::graph::Graph;
 use crate::join::Sites;
-use crate::model::{ConnectionReport, Ledger, LookupReport, Window};
+use crate::model::{ConnectionReport, Ledger, LookupReport, Reassigned, Slice, Window};
 use crate::pipeline::Options;
 use crate::report::{Ladder, LadderStep};
-use crate::tcp::{Connection, Exchange, Shared, Sink};
+use crate::tcp::{Account, Connection, Exchange, Shared, Sink};
 use crate::wire::{Endpoint, FlowKey, IcmpError, Segment};
 use std::ops::Range;
 
@@ -34,8 +35,8 @@ pub(crate) struct Followed {
     /// A frame of the connection, or before it: a connection that ends before this frame is another
     /// one.
     pub(crate) at: FrameId,
-    /// Time of the connection by owner, if known from the report.
-    ledger: Option<Ledger>,
+    /// What comparing all connections changed of its time.
+    reassigned: Vec<Reassigned>,
     lookup: Option<LookupReport>,
     sites: Sites,
     connection: Option<Box<Connection>>,
@@ -78,7 +79,7 @@ impl Followed {
             server,
             first_frame: known.map(|it| it.first_frame),
             at,
-            ledger: known.map(|it| it.ledger),
+            reassigned: known.map_or_else(Vec::new, |it| it.reassigned.clone()),
             lookup: known.and_then(|it| it.lookup.clone()),
             sites: options.sites.clone(),
             connection: None,
@@ -175,12 +176,11 @@ impl Followed {
         connection.finish(&mut self.shared, &mut self.exchanges);
         let mut exchanges = self.exchanges.0;
         exchanges.sort_by_key(|exchange| (exchange.first.time_ns, exchange.first.frame));
-        let ledger = self.ledger.unwrap_or_else(|| connection.totals.ledger.ledger());
         Some(Whole {
             connection,
             rungs: self.rungs,
             exchanges,
-            ledger,
+            reassigned: self.reassigned,
             lookup: self.lookup,
             window: self.shared.window,
             graph: self.graph,
@@ -194,7 +194,7 @@ pub(crate) struct Whole {
     rungs: Vec<Rung>,
     /// Exchanges of the connection, in the order in which they began.
     pub(crate) exchanges: Vec<Exchange>,
-    ledger: Ledger,
+    reassigned: Vec<Reassigned>,
     lookup: Option<LookupReport>,
     window: Window,
     pub(crate) graph: Option<Graph>,
@@ -214,16 +214,23 @@ impl Whole {
     pub(crate) fn ladder(
         &self,
         exchange: Option<usize>,
-        named: &Seen,
+        named: &NamedFrames,
         room: Option<Room>,
     ) -> Ladder {
         let range = self.drawing().with(self.range(exchange), named);
-        let steps = self.drawing().steps_with(range, named);
+        let steps = self.drawing().steps_with(range, exchange, named);
         let steps = match room {
             Some(room) => elide::elide(steps, room, |frame| named.has(frame)),
             None => steps,
         };
         Ladder { client: self.connection.client(), server: self.connection.server(), steps }
+    }
+
+    /// Returns the ledger of each exchange as the report has it, and the slices of its drawing.
+    pub(super) fn slices(&self) -> Vec<(Ledger, Vec<Slice>)> {
+        let accounts = accounts(&self.exchanges, &self.reassigned);
+        let slices = |it: &Account| it.parts().iter().map(|part| part.slice).collect();
+        accounts.iter().map(|it| (it.ledger(), slices(it))).collect()
     }
 
     /// Returns the capture time at which the ladder of that exchange begins, ns.
@@ -234,7 +241,7 @@ impl Whole {
     /// Returns all steps of the connection, with capture times.
     pub(crate) fn steps(&self) -> Vec<LadderStep> {
         let start_ns = self.ladder_start_ns(None);
-        let mut steps = self.drawing().steps(self.range(None));
+        let mut steps = self.drawing().steps(self.range(None), None);
         steps.iter_mut().for_each(|step| step.time_ns += start_ns);
         steps
     }
@@ -251,7 +258,7 @@ impl Whole {
             connection: &self.connection,
             rungs: &self.rungs,
             exchanges: &self.exchanges,
-            ledger: &self.ledger,
+            reassigned: &self.reassigned,
             lookup: self.lookup.as_ref(),
         }
     }

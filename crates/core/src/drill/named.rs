@@ -5,9 +5,9 @@ use crate::report::Named;
 
 /// Named frames with their capture times, ns.
 #[derive(Default)]
-pub(crate) struct Seen(Vec<(Named, Option<u64>)>);
+pub(crate) struct NamedFrames(Vec<(Named, Option<u64>)>);
 
-impl Seen {
+impl NamedFrames {
     pub fn of(named: Vec<Named>) -> Self {
         Self(named.into_iter().map(|it| (it, None)).collect())
     }

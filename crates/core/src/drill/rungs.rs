@@ -1,13 +1,12 @@
 //! Draws segments and silences as steps of a ladder.
 
-use super::named::Seen;
-use super::settled::{self, Silence};
-use crate::app::Side;
+use super::accounts::accounts;
+use super::named::NamedFrames;
 use crate::capture::FrameId;
-use crate::model::{Cause, Ledger, LookupReport, Owner, Slice, Window, units};
+use crate::model::{Cause, LookupReport, Owner, Reassigned, Slice, Window, units};
 use crate::report::{Beyond, LadderStep, Step};
-use crate::tcp::{Connection, Exchange, Kind};
-use crate::wire::{Endpoint, Segment, SegmentFlags, TcpFlags};
+use crate::tcp::{Account, Connection, Exchange, GapPlace, Kind, Part};
+use crate::wire::{Endpoint, Segment, SegmentFlags, Side, TcpFlags};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -36,7 +35,7 @@ pub(super) struct Rung {
 impl Rung {
     /// Creates the rung of `segment`, which `from` sent and `connection` has just processed.
     pub fn of(connection: &Connection, segment: &Segment, from: Side, kind: Option<Kind>) -> Self {
-        let base = connection.senders[from.peer() as usize].space.first_number();
+        let base = connection.senders[from.peer()].space.first_number();
         let is_reset = segment.flags.has(TcpFlags::RST);
         Self {
             time_ns: segment.time_ns,
@@ -103,18 +102,31 @@ pub(super) struct Drawing<'a> {
     pub rungs: &'a [Rung],
     /// Exchanges of the connection, in the order in which they began.
     pub exchanges: &'a [Exchange],
-    /// Time of the exchanges by owner, as in the report.
-    pub ledger: &'a Ledger,
+    /// What comparing all connections changed of their time.
+    pub reassigned: &'a [Reassigned],
     /// The look-up that the first exchange waited for.
     pub lookup: Option<&'a LookupReport>,
 }
 
-/// A slice of a silence. Its start and end are set if they lie beyond the rungs between which it is
-/// drawn.
+/// A slice of the time of an exchange. Its start and end are set if they lie beyond the rungs between
+/// which it is drawn.
 struct Drawn {
     slice: Slice,
+    /// Index of the exchange.
+    exchange: usize,
+    start_ns: u64,
     since_ns: Option<u64>,
     until: Option<FrameId>,
+}
+
+impl Drawn {
+    /// Returns the step of a ladder that begins at `start_ns`.
+    fn step(&self, start_ns: u64) -> Step {
+        let Slice { owner, cause, ns } = self.slice;
+        let since_ns = self.since_ns.map(|at_ns| at_ns.saturating_sub(start_ns));
+        let beyond = Beyond { since_ns, until: self.until };
+        Step::Gap { duration_ns: ns, owner, cause, beyond }
+    }
 }
 
 /// Returns the steps of a look-up, and of the pause until `opened_ns`, when the connection that
@@ -164,7 +176,7 @@ impl Drawing<'_> {
     }
 
     /// Returns `range`, extended to the rungs of named frames.
-    pub fn with(&self, range: Range<usize>, named: &Seen) -> Range<usize> {
+    pub fn with(&self, range: Range<usize>, named: &NamedFrames) -> Range<usize> {
         let index = |frame| self.rungs.iter().position(|rung| rung.frame == frame);
         let indices = named.frames().filter_map(index);
         indices.fold(range, |all, at| all.start.min(at)..all.end.max(at + 1))
@@ -172,9 +184,14 @@ impl Drawing<'_> {
 
     /// Returns the steps of a range of rungs, and those of named frames that are not of this
     /// connection.
-    pub fn steps_with(&self, range: Range<usize>, named: &Seen) -> Vec<LadderStep> {
+    pub fn steps_with(
+        &self,
+        range: Range<usize>,
+        exchange: Option<usize>,
+        named: &NamedFrames,
+    ) -> Vec<LadderStep> {
         let first_ns = self.first_ns(&range);
-        let mut steps = self.steps(range);
+        let mut steps = self.steps(range, exchange);
         let is_drawn = |frame| {
             let of_frame =
                 |it: &LadderStep| matches!(it.step, Step::Segment { frame: of, .. } if of == frame);
@@ -202,32 +219,31 @@ impl Drawing<'_> {
         lookup.map_or(first_ns, |it| it.start_ns.min(first_ns))
     }
 
-    /// Returns the steps of a range of rungs.
-    pub fn steps(&self, range: Range<usize>) -> Vec<LadderStep> {
+    /// Returns the steps of a range of rungs, which is that of `exchange` if one was chosen.
+    pub fn steps(&self, range: Range<usize>, exchange: Option<usize>) -> Vec<LadderStep> {
         let (lookup, start_ns) = (self.lookup.filter(|_| range.start == 0), self.first_ns(&range));
         let rungs = self.rungs.get(range).unwrap_or(&[]);
         let (Some(first), Some(last)) = (rungs.first(), rungs.last()) else { return Vec::new() };
         let span_ns = last.time_ns.saturating_sub(start_ns);
         let floor_ns = (span_ns / 100).clamp(GAP_MIN_FLOOR_NS, GAP_MAX_FLOOR_NS);
-        let gaps = self.gaps();
+        let gaps = self.gaps(exchange);
         let begins: HashMap<FrameId, usize> =
             self.exchanges.iter().enumerate().map(|(at, it)| (it.first.frame, at)).collect();
         let mut steps = lookup.map_or_else(Vec::new, |it| looked_up(it, first.time_ns, floor_ns));
         for rung in rungs {
             let time_ns = rung.time_ns.saturating_sub(start_ns);
             let mut push = |step| steps.push(LadderStep { time_ns, step });
-            if let Some(&index) = begins.get(&rung.frame) {
+            let begins = begins.get(&rung.frame).copied();
+            let drawn = gaps.get(&rung.frame).map_or(&[][..], Vec::as_slice);
+            let (earlier, own): (Vec<_>, Vec<_>) = drawn
+                .iter()
+                .filter(|it| it.slice.ns >= floor_ns)
+                .partition(|it| begins.is_some_and(|index| it.exchange < index));
+            earlier.into_iter().for_each(|it| push(it.step(start_ns)));
+            if let Some(index) = begins {
                 self.begin(index, floor_ns, &mut push);
             }
-            let drawn = gaps.get(&rung.frame).map_or(&[][..], Vec::as_slice);
-            for Drawn { slice, since_ns, until } in
-                drawn.iter().filter(|it| it.slice.ns >= floor_ns)
-            {
-                let Slice { owner, cause, ns } = *slice;
-                let since_ns = since_ns.map(|at_ns| at_ns.saturating_sub(start_ns));
-                let beyond = Beyond { since_ns, until: *until };
-                push(Step::Gap { duration_ns: ns, owner, cause, beyond });
-            }
+            own.into_iter().for_each(|it| push(it.step(start_ns)));
             push(Step::Segment { from: rung.from, frame: rung.frame, label: rung.label() });
         }
         steps
@@ -247,120 +263,79 @@ impl Drawing<'_> {
         push(Step::Mark(format!("exchange {}: {kind}, {wall}", index + 1)));
     }
 
-    /// Returns the silences by the frame before which they are drawn, with the owners from the
-    /// ledgers.
-    fn gaps(&self) -> HashMap<FrameId, Vec<Drawn>> {
-        let mut traced: Vec<_> =
-            self.connection.cold.trace().into_iter().flat_map(|trace| &trace.gaps).collect();
-        traced.sort_by_key(|gap| gap.next_frame);
-        let before = |frame| traced.partition_point(|gap| gap.next_frame < frame);
-        let mut silences = Vec::new();
-        for (at, exchange) in self.exchanges.iter().enumerate() {
-            let next = self.exchanges.get(at + 1).map_or(traced.len(), |it| before(it.first.frame));
-            let own = traced.get(before(exchange.first.frame)..next).unwrap_or(&[]);
-            // Silences after the end of the exchange delayed nothing.
-            let own = own.iter().filter(|gap| gap.next_frame <= exchange.last.frame);
-            let from = silences.len();
-            silences.extend(own.map(|gap| Silence {
-                start_ns: gap.start_ns,
-                next_frame: gap.next_frame,
-                slices: gap.slices.iter().map(|slice| settled::rename(slice, exchange)).collect(),
-            }));
-            let ledger = exchange.ledger.ledger();
-            settled::settle(&mut silences[from..], &ledger, std::slice::from_ref(exchange));
-            let more = self.undrawn(exchange, &silences[from..]);
-            silences.extend(more);
-        }
-        silences.extend(self.rungs.windows(2).filter_map(|pair| self.set_up(&pair[0], &pair[1])));
-        if !self.exchanges.is_empty() {
-            settled::settle(&mut silences, self.ledger, self.exchanges);
-        }
+    /// Returns the silences by the frame before which they are drawn, with their owners in the
+    /// report. A silence of several exchanges is drawn once: as `exchange` has it, or else the first of
+    /// them.
+    fn gaps(&self, exchange: Option<usize>) -> HashMap<FrameId, Vec<Drawn>> {
+        let accounts = accounts(self.exchanges, self.reassigned);
         let mut gaps = HashMap::new();
-        silences.iter().for_each(|silence| self.draw(silence, &mut gaps));
+        let mut drawn = HashMap::new();
+        let others = (0..accounts.len()).filter(|at| Some(*at) != exchange);
+        for at in exchange.into_iter().chain(others) {
+            for part in accounts.get(at).map_or(&[][..], Account::parts) {
+                if *drawn.entry(part.at.frame).or_insert(at) == at {
+                    self.draw(at, part, &mut gaps);
+                }
+            }
+        }
+        if accounts.is_empty() {
+            let set_up = self.rungs.windows(2).filter_map(|pair| self.set_up(&pair[0], &pair[1]));
+            set_up.for_each(|part| self.draw(0, &part, &mut gaps));
+        }
+        gaps.values_mut().for_each(|all: &mut Vec<Drawn>| all.sort_by_key(|it| it.start_ns));
         gaps
     }
 
-    /// Returns silences of `exchange` that were not ended by a segment of their sender, or came
-    /// before its request. Time that the ledger has and `silences` lack is drawn in the longest
-    /// pauses.
-    fn undrawn(&self, exchange: &Exchange, silences: &[Silence]) -> Vec<Silence> {
-        let lacking = settled::lacking(silences, exchange);
-        if lacking.is_empty() {
-            return Vec::new();
-        }
-        let rungs = self.rungs.get(self.range_of(exchange)).unwrap_or(&[]);
-        let at_ns = |frame| {
-            let index = rungs.partition_point(|rung| rung.frame < frame);
-            rungs.get(index).map_or(0, |rung| rung.time_ns)
-        };
-        let mut spans: Vec<_> =
-            silences.iter().map(|it| (it.start_ns, at_ns(it.next_frame))).collect();
-        spans.sort_unstable();
-        // Latest end of all silences that began before.
-        spans.iter_mut().fold(0, |until_ns, it| {
-            it.1 = it.1.max(until_ns);
-            it.1
-        });
-        let is_free = |pair: &&[Rung]| {
-            if self.set_up(&pair[0], &pair[1]).is_some() {
-                return false;
+    /// Draws a part of the time of the exchange with index `exchange` where it lies. Segments may have
+    /// passed meanwhile: it is drawn in the pause that contains most of it, with a note of how far it
+    /// extends beyond that pause. The set-up is drawn step by step.
+    fn draw(&self, exchange: usize, part: &Part, gaps: &mut HashMap<FrameId, Vec<Drawn>>) {
+        let (start_ns, end_ns) = (part.at.start_ns, part.end_ns());
+        let ended = self.rungs.partition_point(|rung| rung.frame < part.at.frame);
+        let first = ended.saturating_sub(PEERS_MAX);
+        let following = self.rungs.get(ended..).unwrap_or(&[]).iter();
+        let more = following.take_while(|rung| rung.time_ns < end_ns).count();
+        let within =
+            self.rungs.get(first..=ended + more).or(self.rungs.get(first..)).unwrap_or(&[]);
+        if matches!(part.slice.owner, Owner::Connect | Owner::SynRetransmit) {
+            let is_step = |rung: &&Rung| rung.time_ns > start_ns && rung.time_ns < end_ns;
+            if let Some(step) = within.iter().filter(is_step).find(|it| self.is_of_set_up(it)) {
+                let [before, after] = part.cut_at(step.time_ns);
+                self.draw(exchange, &before, gaps);
+                return self.draw(exchange, &after, gaps);
             }
-            let begun = spans.partition_point(|&(from_ns, _)| from_ns < pair[1].time_ns);
-            spans[..begun].last().is_none_or(|&(_, until_ns)| until_ns <= pair[0].time_ns)
+        }
+        let common_ns = |pair: &&[Rung]| {
+            end_ns.min(pair[1].time_ns).saturating_sub(start_ns.max(pair[0].time_ns))
         };
-        let length_ns = |pair: &[Rung]| pair[1].time_ns.saturating_sub(pair[0].time_ns);
-        let mut pauses: Vec<_> = rungs.windows(2).filter(is_free).collect();
-        pauses.sort_by_key(|pair| std::cmp::Reverse(length_ns(pair)));
-        let silence = |slice: Slice| {
-            // A client's pause ends when the client sends data.
-            let has_data = |pair: &[Rung]| pair[1].from == Side::Client && pair[1].len > 0;
-            let fits = |pair: &[Rung]| slice.owner != Owner::Client || has_data(pair);
-            let at = pauses.iter().position(|pair| fits(pair))?;
-            let pair = pauses.remove(at);
-            Some(Silence {
-                start_ns: pair[0].time_ns,
-                next_frame: pair[1].frame,
-                slices: vec![Slice { ns: slice.ns.min(length_ns(pair)), ..slice }],
-            })
-        };
-        lacking.into_iter().filter_map(silence).collect()
+        let most = within.windows(2).max_by_key(common_ns).filter(|pair| common_ns(pair) > 0);
+        // Time before the first frame or after the last one is not drawn.
+        let Some([before, after]) = most else { return };
+        let slack_ns = (part.slice.ns / 16).clamp(GAP_MIN_FLOOR_NS, GAP_MAX_FLOOR_NS);
+        let is_earlier = start_ns.saturating_add(slack_ns) < before.time_ns;
+        let is_later = after.time_ns.saturating_add(slack_ns) < end_ns;
+        let reached = |rung: &&Rung| rung.time_ns.saturating_add(slack_ns) >= end_ns;
+        let until = within.iter().find(reached).filter(|_| is_later).map(|rung| rung.frame);
+        if is_later && until.is_none() {
+            // The last byte is on its way for longer than frames were captured.
+            return;
+        }
+        let since_ns = is_earlier.then_some(start_ns);
+        let drawn = Drawn { slice: part.slice, exchange, start_ns, since_ns, until };
+        gaps.entry(after.frame).or_default().push(drawn);
     }
 
-    /// Draws the slices of a silence, one after the other, at their times. The peer may have sent
-    /// segments meanwhile: a slice is drawn in the pause that contains most of it, with a note of
-    /// how far it extends beyond that pause.
-    fn draw(&self, silence: &Silence, gaps: &mut HashMap<FrameId, Vec<Drawn>>) {
-        let last = self.rungs.partition_point(|rung| rung.frame < silence.next_frame);
-        let first = last.saturating_sub(PEERS_MAX);
-        let within = self.rungs.get(first..=last).unwrap_or(&[]);
-        let mut from_ns = silence.start_ns;
-        for &slice in &silence.slices {
-            let (since_ns, until_ns) = (from_ns, from_ns.saturating_add(slice.ns));
-            from_ns = until_ns;
-            let common_ns = |pair: &&[Rung]| {
-                until_ns.min(pair[1].time_ns).saturating_sub(since_ns.max(pair[0].time_ns))
-            };
-            let most = within.windows(2).max_by_key(common_ns).filter(|pair| common_ns(pair) > 0);
-            let Some([before, after]) = most else {
-                let drawn = Drawn { slice, since_ns: None, until: None };
-                gaps.entry(silence.next_frame).or_default().push(drawn);
-                continue;
-            };
-            let slack_ns = (slice.ns / 16).clamp(GAP_MIN_FLOOR_NS, GAP_MAX_FLOOR_NS);
-            let is_earlier = since_ns.saturating_add(slack_ns) < before.time_ns;
-            let is_later = after.time_ns.saturating_add(slack_ns) < until_ns;
-            let reached = |rung: &&Rung| rung.time_ns.saturating_add(slack_ns) >= until_ns;
-            let until = within.iter().find(reached).filter(|_| is_later).map(|rung| rung.frame);
-            let since_ns = is_earlier.then_some(since_ns);
-            gaps.entry(after.frame).or_default().push(Drawn { slice, since_ns, until });
-        }
+    /// Returns whether `rung` is a step of the handshake.
+    fn is_of_set_up(&self, rung: &Rung) -> bool {
+        let ack = self.connection.setup.frames().ack;
+        rung.flags.has(TcpFlags::SYN) || ack.is_some_and(|ack| ack.frame == rung.frame)
     }
 
     /// Returns the wait before `rung`, if that is a step of the handshake.
-    fn set_up(&self, before: &Rung, rung: &Rung) -> Option<Silence> {
-        let (start_ns, next_frame) = (before.time_ns, rung.frame);
-        let slice = self.of_set_up(rung, rung.time_ns.saturating_sub(start_ns))?;
-        Some(Silence { start_ns, next_frame, slices: vec![slice] })
+    fn set_up(&self, before: &Rung, rung: &Rung) -> Option<Part> {
+        let ns = rung.time_ns.saturating_sub(before.time_ns);
+        let slice = self.of_set_up(rung, ns)?;
+        Some(Part { at: GapPlace::of_both(before.time_ns, rung.frame), slice })
     }
 
     fn of_set_up(&self, rung: &Rung, ns: u64) -> Option<Slice> {

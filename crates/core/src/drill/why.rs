@@ -72,12 +72,12 @@ fn nth(exchanges: &[Exchange], wanted: u64) -> Result<&Exchange, DrillError> {
 /// Returns the silences between frames for which `takes` is true, with explanations.
 fn decided(whole: &Whole, takes: impl Fn(FrameId, FrameId) -> bool) -> Vec<Decided> {
     let Some(trace) = whole.connection.cold.trace() else { return Vec::new() };
-    let gaps = trace.decided.iter().flatten().zip(&trace.gaps);
+    let gaps = trace.decided.iter().flatten();
     gaps.filter(|(gap, _)| takes(gap.last.frame, gap.next.frame))
-        .map(|(gap, traced)| {
+        .map(|(gap, recorded)| {
             let (judged, answers) = judge::explain(gap);
             let judged = judged.iter().copied().collect();
-            Decided { gap: *gap, answers, judged, recorded: traced.slices.clone() }
+            Decided { gap: *gap, answers, judged, recorded: recorded.clone() }
         })
         .collect()
 }

@@ -98,7 +98,7 @@ mod tests {
         let link = Evidence {
             frame,
             part: "syn",
-            from: crate::app::Side::Client,
+            from: crate::wire::Side::Client,
             payload_bytes: 0,
             after_ns: 0,
         };

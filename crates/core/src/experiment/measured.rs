@@ -6,7 +6,7 @@
 //! no experiment explains remains `unknown`.
 
 use super::median_ns;
-use crate::app::{ErrorCode, Protocol, Side};
+use crate::app::{ErrorCode, Protocol};
 use crate::experiment::thresholds::OPENING_TRIPS;
 use crate::findings::causes::error_responses;
 use crate::findings::{self, Floors};
@@ -16,7 +16,7 @@ use crate::model::{
     Affected, Cause, Culprit, EndpointReport, Fact, Finding, Histogram, Ledger, Outcome, Outcomes,
     Owner, Prediction, Report, Role, StateEvidence,
 };
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 
 /// Requests of one client to one server.
 #[derive(Clone, Debug, Default)]

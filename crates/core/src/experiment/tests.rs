@@ -1,9 +1,9 @@
 use super::*;
-use crate::app::{ErrorCode, Side};
+use crate::app::ErrorCode;
 use crate::model::Cause::ErrorResponses;
 use crate::model::experiment::{Experiment, Suspect, Verdict};
 use crate::model::{Cause, Class, Culprit, Finding, OutcomeKind, Owner, Report, Role};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use std::net::SocketAddr;
 
 const MS: u64 = 1_000_000;

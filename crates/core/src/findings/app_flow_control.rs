@@ -24,7 +24,7 @@ pub(super) fn settle(tally: &mut Tally) {
         let cause = tally.remove_cause(&key, (Owner::SendBuffer, Owner::Path));
         if let Some((cause, endpoint)) = cause.zip(tally.endpoints.get_mut(&key.server)) {
             endpoint.round_trips.granted += cause.count;
-            endpoint.round_trips.granted_ns[key.sender as usize] += cause.lost_ns;
+            endpoint.round_trips.granted_ns[key.sender] += cause.lost_ns;
         }
     }
 }

@@ -13,7 +13,7 @@ type Question = (u64, u16);
 
 /// The first answer to each question, and how soon each server gave such answers.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(super) struct FirstAnswers {
     /// Time of the first answer by name server, ns.
     by_server: HashMap<(Endpoint, Question), u64>,
     /// Time of the first answer by client, ns.
@@ -22,7 +22,7 @@ pub(super) struct Asked {
     first_ns: HashMap<Endpoint, u64>,
 }
 
-impl Asked {
+impl FirstAnswers {
     pub fn of(lookups: &[Lookup]) -> Self {
         let mut asked = Self::default();
         for lookup in lookups {

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
-use crate::app::Side;
 use crate::findings::causes::{rules, syn_flood};
 use crate::findings::client_isolated::IsolatedClients;
 use crate::findings::finding::finding;
@@ -18,7 +17,7 @@ use crate::findings::{
 use crate::model::{
     Cause, Class, Culprit, Family, Finding, Observation, Report, SlowExchange, Totals,
 };
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 
 /// Fills `report` with the results of the sums.
 pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {

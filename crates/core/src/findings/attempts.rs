@@ -5,14 +5,13 @@
 mod chance;
 mod signs;
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::findings::causes::receive_window::DROPPED;
 use crate::findings::causes::set_up;
 use crate::findings::tally::{CauseTally, Key, Tally};
 use crate::model::{Cause, Culprit, Fact, Role, Vantage};
 use crate::tcp::{Connection, Syn, SynMarks};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use signs::{Contrast, Sign};
 use std::collections::BTreeMap;
 
@@ -190,7 +189,7 @@ fn has_other_answers(connection: &Connection) -> bool {
 
 /// Returns whether anything answered a SYN of `connection`.
 pub(super) fn is_heard(connection: &Connection) -> bool {
-    let server = &connection.senders[Side::Server as usize];
+    let server = &connection.senders[Side::Server];
     server.space.started() || connection.setup.refused || has_other_answers(connection)
 }
 

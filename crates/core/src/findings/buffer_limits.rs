@@ -126,6 +126,6 @@ pub(super) fn rate_bps(cause: &CauseTally) -> Option<u64> {
 
 /// Counts the bytes that had to be read.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
-    let began = scene.exchange.began_at[scene.chain.sender as usize];
+    let began = scene.exchange.began_at[scene.chain.sender];
     shown.add(READ, scene.sender().space.nxt.saturating_sub(began));
 }

@@ -69,8 +69,8 @@ pub(super) fn facts(culprit: Culprit, parts: &[Part<'_>]) -> Vec<(&'static str, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::Side;
     use crate::findings::tally::{CauseTally, Key};
+    use crate::wire::Side;
 
     /// Returns the failed attempts of one client at `hosts` hosts.
     fn unreached(hosts: u8, rejecting_host: Option<Endpoint>) -> Vec<(Key, CauseTally)> {

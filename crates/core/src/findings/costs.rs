@@ -1,6 +1,5 @@
 //! Costs: time spent without a fault, reported for each server endpoint.
 
-use crate::app::Side;
 use crate::findings::causes::{COSTS, Cost, OwnedCost, rules};
 use crate::findings::facts::Facts;
 use crate::findings::finding::finding;
@@ -13,7 +12,7 @@ use crate::findings::thresholds::{
 };
 use crate::findings::{confidence, prediction, slow};
 use crate::model::{Cause, Class, Evidence, Fact, Family, Finding, Latency, Ledger, Owner};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use hashbrown::HashMap;
 
 /// Returns the costs that are findings. Time that a fault of `faults` explains is not reported

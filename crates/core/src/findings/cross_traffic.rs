@@ -6,14 +6,13 @@
 //! path: the least round trip of any of them is the base of all, and the queueing delay that a
 //! transfer shows at a moment is that of the others at that moment.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::findings::proof::Proof;
 use crate::findings::tally::{Instance, Key, SmallExchange, Tally, Transfer};
 use crate::judge::QueueDelay;
 use crate::judge::thresholds::{HABIT_MIN, RATE_MARGIN_PART};
 use crate::model::{Cause, Fact, Ledger, Owner, Vantage};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use hashbrown::{HashMap, HashSet};
 use std::cmp::Reverse;
 
@@ -195,7 +194,9 @@ fn attribute(small: &SmallExchange, wait: &Wait, place: Endpoint, tally: &mut Ta
         unseen.add(Owner::Queueing, wait.unseen_ns);
         endpoint.prepend(small.kind, small.wall_ns, &unseen);
     }
-    tally.worst.add_loss(small.connection, &wait.moved, Owner::Queueing, wait.ns());
+    let (begins, to) =
+        ((small.connection, small.first.frame), (Owner::Queueing, Cause::Bufferbloat));
+    tally.worst.add_loss(begins, &wait.moved, to, wait.ns());
 }
 
 impl super::tally::CauseTally {

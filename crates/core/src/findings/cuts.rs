@@ -1,10 +1,10 @@
 //! Connections that one side ended, or fell silent on, while the other still expected something, though
 //! no exchange waited for it: programs report them as errors.
 
-use crate::app::Side;
 use crate::judge::thresholds::{ALIKE_PART, APPLICATION_TIMEOUT_MIN_NS, HABIT_MIN};
 use crate::model::{Fact, units};
 use crate::tcp::Connection;
+use crate::wire::Side;
 
 /// The observations, in the order in which they are reported.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +46,7 @@ impl Cuts {
             self.mute.add_mute(connection);
             return;
         }
-        let window = &connection.senders[Side::Server as usize].history().window;
+        let window = &connection.senders[Side::Server].history().window;
         if connection.framer.lacks_close_frame() {
             self.websockets.add(idle_ns);
         } else if connection.framer.protocol().has_sessions()
@@ -101,7 +101,7 @@ impl Cut {
         let is_mute = connection.senders.iter().all(|it| it.counts().actual_data_bytes == 0);
         let established_ns = connection.setup.established_ns().filter(|_| is_mute);
         let ends = connection.cold.ending();
-        let ended = ends.fin[Side::Client as usize].or(ends.reset);
+        let ended = ends.fin[Side::Client].or(ends.reset);
         if let Some((from_ns, ended)) = established_ns.zip(ended)
             && ended.time_ns.saturating_sub(from_ns) >= APPLICATION_TIMEOUT_MIN_NS
         {

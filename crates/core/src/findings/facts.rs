@@ -1,11 +1,11 @@
 //! Values for the texts of a finding.
 
-use crate::app::Side;
 use crate::findings::causes::no_answer::CLOSED;
 use crate::findings::causes::rules;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::judge::thresholds::{APPLICATION_TIMEOUT_MIN_NS, AT_ONCE_PART, HABIT_MIN};
 use crate::model::{Cause, Fact, RuledOut};
+use crate::wire::Side;
 use std::collections::BTreeMap;
 
 /// Values by name.

@@ -2,7 +2,7 @@
 //! of the other family (RFC 8305 §5). What they do on the connection that is finally set up has
 //! waited for that.
 
-use crate::app::{Label, Protocol, Side};
+use crate::app::{Label, Protocol};
 use crate::capture::FrameId;
 use crate::dns::Lookup;
 use crate::findings::proof::Proof;
@@ -10,7 +10,7 @@ use crate::findings::tally::{First, Instance, Key, Tally};
 use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN, RTO_INITIAL_NS};
 use crate::model::{Cause, Culprit, Fact, Ledger, Owner, Role, Sighting, Vantage};
 use crate::tcp::Connection;
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use hashbrown::HashMap;
 
 /// Number of SYNs kept. These are the earliest; delays by later ones are not reported.
@@ -38,7 +38,7 @@ impl Unanswered {
         if setup.syn_acks != 0 || setup.refused || connection.view().sends_probes() {
             return None;
         }
-        let silent = !connection.senders[Side::Server as usize].space.started();
+        let silent = !connection.senders[Side::Server].space.started();
         let (client, server) = (connection.client(), connection.server());
         let syn = setup.frames().syn.filter(|_| silent)?;
         let times_ns: Vec<_> = setup.syns_before_answer().map(|syn| syn.time_ns).collect();

@@ -3,12 +3,11 @@
 //! hangs. It is a failure if other requests of its kind are answered far sooner, or if none is answered
 //! and their clients leave again and again after as long, by a timer.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::findings::tally::{Instance, Key, Tally};
 use crate::judge::thresholds::{ALIKE_PART, APPLICATION_TIMEOUT_MIN_NS, AT_ONCE_PART, HABIT_MIN};
 use crate::model::{Fact, Ledger, Outcome, OutcomeKind, Owner};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use hashbrown::{HashMap, HashSet};
 use std::hash::Hash;
 

@@ -4,12 +4,11 @@
 //! been delayed, nothing on it shows how much of the wait for a response is the round trip to the
 //! server. Another connection of the same hosts may show it.
 
-use crate::app::Side;
 use crate::findings::tally::{Key, Tally};
 use crate::judge::Turn;
 use crate::model::{Cause, Owner};
 use crate::tcp::{Connection, Exchange};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use hashbrown::HashMap;
 
 /// Addresses of client and server.

@@ -5,10 +5,10 @@
 //! the look-up ended, to an address in the answer. A look-up that no connection followed is a
 //! separate exchange with the resolver.
 
-use crate::app::{Protocol, Side};
+use crate::app::Protocol;
 use crate::dns::thresholds::{SEQUEL_MAX_NS, SLOW_MIN_NS};
-use crate::dns::{Lookup, Outcome, Query};
-use crate::findings::asked::Asked;
+use crate::dns::{Lookup, LookupOutcome, Query};
+use crate::findings::asked::FirstAnswers;
 use crate::findings::causes::lookup::{
     self, LookupRules, LookupScene, OtherQueries, ServerBehaviour,
 };
@@ -19,7 +19,7 @@ use crate::findings::tally::{CauseTally, First, Instance, Key, Tally};
 use crate::findings::{fallback, retries};
 use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Cause, Culprit, Ledger, Outcome as Ended, Owner, Role, Window};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use std::collections::{HashMap, HashSet};
 
 /// Joins look-ups with the exchanges that they delayed, and adds up their cost in `window`.
@@ -28,12 +28,12 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     retries::settle(tally);
     count_unmatched(&lookups, tally);
     let (answering, forwarded) = (answering(&lookups), Forwarded::of(&lookups));
-    let (asked, fastest_ns) = (Asked::of(&lookups), fastest(&lookups));
+    let (asked, fastest_ns) = (FirstAnswers::of(&lookups), fastest(&lookups));
     asked.compare_first_with_first(&mut lookups);
     let slowest_ns = slowest(&lookups);
     lookups.retain(|lookup| !lookup.by_resolver && !lookup.queries.is_empty());
     let in_window = |lookup: &Lookup| window.overlaps(lookup.start_ns, lookup.end_ns);
-    let missing = |it: &&Lookup| it.outcome == Outcome::NxDomain && in_window(it);
+    let missing = |it: &&Lookup| it.outcome == LookupOutcome::NxDomain && in_window(it);
     let missing = lookups.iter().filter(missing).count();
     tally.notes.nxdomain += missing as u64;
     lookups.sort_by_key(|lookup| (lookup.client, lookup.start_ns, lookup.queries[0].query_frame));
@@ -50,8 +50,16 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     let distances = Distances::of(&firsts);
     let over_tcp = lookups.iter().flat_map(|it| &it.queries).filter(|it| it.flags.over_tcp);
     let reached = over_tcp.map(|query| query.server).collect();
-    let known =
-        Known { answering, fastest_ns, slowest_ns, forwarded, asked, reached, distances, isolated };
+    let known = ResolverBehaviour {
+        answering,
+        fastest_ns,
+        slowest_ns,
+        forwarded,
+        asked,
+        reached,
+        distances,
+        isolated,
+    };
     lookups.iter_mut().filter(|it| it.is_abandoned).for_each(|it| end_with_next(it, &firsts));
     let links = links(&lookups, &firsts);
     let mut followed = vec![false; lookups.len()];
@@ -180,14 +188,14 @@ fn given_up(lookup: &Lookup, at_ns: u64) -> bool {
 }
 
 /// Behaviour of resolvers over all look-ups and connections.
-struct Known {
+struct ResolverBehaviour {
     answering: Answering,
     /// Time of the fastest answer of each server that was no failure, ns.
     fastest_ns: HashMap<Endpoint, u64>,
     /// Time of the slowest answer of each server, ns.
     slowest_ns: HashMap<Endpoint, u64>,
     forwarded: Forwarded,
-    asked: Asked,
+    asked: FirstAnswers,
     /// Servers that accepted a TCP connection.
     reached: HashSet<Endpoint>,
     distances: Distances,
@@ -291,7 +299,7 @@ fn waits_for_tcp(lookup: &Lookup, tally: &Tally) -> bool {
     endpoint.is_some_and(|it| it.set_ups.established == 0 && it.all.exchanges > 0)
 }
 
-fn add_to_first(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally) {
+fn add_to_first(lookup: &Lookup, first: &First, known: &ResolverBehaviour, tally: &mut Tally) {
     let mut ledger = Ledger::default();
     ledger.add(Owner::Dns, lookup.end_ns - lookup.start_ns);
     ledger.add(Owner::Client, first.start_ns.saturating_sub(lookup.end_ns));
@@ -308,7 +316,7 @@ fn add_to_first(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally
 }
 
 /// Attributes to the look-up the time that seemed to be the server's own.
-fn attribute_within(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally) {
+fn attribute_within(lookup: &Lookup, first: &First, known: &ResolverBehaviour, tally: &mut Tally) {
     let server = tally.row_of(first.server);
     let endpoint = tally.endpoints.entry(server).or_default();
     let looked_up_ns = lookup.end_ns - lookup.start_ns;
@@ -316,16 +324,18 @@ fn attribute_within(lookup: &Lookup, first: &First, known: &Known, tally: &mut T
     attribute(lookup, server, (first.wall_ns, 0), 0, known, tally);
 }
 
-fn add_as_exchange(lookup: &Lookup, known: &Known, tally: &mut Tally) {
+fn add_as_exchange(lookup: &Lookup, known: &ResolverBehaviour, tally: &mut Tally) {
     let wall_ns = lookup.end_ns - lookup.start_ns;
     let outcome = match lookup.outcome {
         // The capture ends before anybody would have waited for an answer in vain.
-        Outcome::Timeout if wall_ns == 0 || lookup.ends_with_capture => {
+        LookupOutcome::Timeout if wall_ns == 0 || lookup.ends_with_capture => {
             tally.notes.count_unanswered();
             return;
         }
-        Outcome::Timeout => Ended::Unacknowledged,
-        Outcome::Answered | Outcome::NxDomain | Outcome::Failure { .. } => Ended::Answered,
+        LookupOutcome::Timeout => Ended::Unacknowledged,
+        LookupOutcome::Answered | LookupOutcome::NxDomain | LookupOutcome::Failure { .. } => {
+            Ended::Answered
+        }
     };
     let resolver = lookup.queries[0].server;
     let endpoint = tally.endpoints.entry(resolver).or_default();
@@ -344,7 +354,7 @@ fn attribute(
     server: Endpoint,
     (wall_ns, unseen_ns): (u64, u64),
     rtt_base_ns: u64,
-    known: &Known,
+    known: &ResolverBehaviour,
     tally: &mut Tally,
 ) {
     let answering = &known.answering;
@@ -360,7 +370,7 @@ fn attribute(
     for (cause, ns) in parts.filter_map(|(cause, ns)| Some((cause?, ns))) {
         // A failure is reported however quickly it came.
         let failed = cause == Cause::DnsFailure
-            && matches!(lookup.outcome, Outcome::Failure { .. })
+            && matches!(lookup.outcome, LookupOutcome::Failure { .. })
             && !lookup.is_reverse;
         if ns == 0 && !failed {
             continue;

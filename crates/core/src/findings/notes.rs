@@ -1,10 +1,10 @@
 //! Observations that limit the report, and observations of events that cost no time.
 
-use crate::app::Side;
 use crate::findings::cuts::Cuts;
 use crate::findings::first_requests::FirstRequests;
 use crate::model::{Cause, Fact, Observation};
 use crate::tcp::Connection;
+use crate::wire::Side;
 
 /// Counts from which the observations are made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,7 +76,7 @@ pub struct Noticed {
 impl Noticed {
     /// Returns the events at the sender of `side`.
     pub fn of(connection: &Connection, side: Side) -> Self {
-        let history = connection.senders[side as usize].history();
+        let history = connection.senders[side].history();
         // A retransmission that a D-SACK shows to be spurious is counted as spurious only.
         let spurious = u64::from(history.counts.dsacks);
         let repeated = history.counts.rexmt_data_packets.saturating_sub(spurious);
@@ -153,10 +153,8 @@ impl Notes {
         self.unsolicited += u64::from(connection.timeline.pattern.unsolicited);
         // A finding reports the errors about a SYN, and those about data that only a timer
         // repaired.
-        let timed_out = |side: Side| {
-            let causes = connection.totals.causes[side as usize];
-            causes & 1 << Cause::RetransmissionTimeout as u64 != 0
-        };
+        let timed_out =
+            |side: Side| connection.totals.causes[side].contains(Cause::RetransmissionTimeout);
         let reported = connection.cold.icmp_report().filter(|reported| !reported.about_syn);
         let reported = reported.filter(|reported| {
             connection.cold.icmp_report().filter(|it| it.rejects(reported.about)).is_none()

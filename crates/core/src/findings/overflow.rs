@@ -2,13 +2,12 @@
 //! with space in the queue the connection would have waited in it, as others did, until the
 //! listener accepted it.
 
-use crate::app::Side;
 use crate::findings::causes::syn_flood::is_flooded;
 use crate::findings::tally::moves::move_cause;
 use crate::findings::tally::{CauseTally, First, Key, Tally};
 use crate::findings::thresholds::ACCEPTED_TOGETHER_NS;
 use crate::model::{Cause, Histogram, Owner, Vantage};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use std::ops::Range;
 
 /// Maximum number of answers examined for one connection.

@@ -1,8 +1,8 @@
 //! The evidence of one instance of a cause, and facts that instances have in common.
 
-use crate::app::Side;
 use crate::judge::Gap;
 use crate::model::{Cause, Evidence, Fact, Histogram, RuledOut, Sighting};
+use crate::wire::Side;
 use std::collections::BTreeMap;
 
 /// Evidence of one instance.

@@ -128,7 +128,7 @@ pub(super) fn facts(parts: &[Part<'_>]) -> Vec<(&'static str, Fact)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::Side;
+    use crate::wire::Side;
 
     /// Returns the refused ports of one host, each with the client that tried it.
     fn refused(ports: u16, client: impl Fn(u16) -> u8) -> Vec<(Key, CauseTally)> {

@@ -23,7 +23,7 @@ pub(super) fn settle(tally: &mut Tally) {
     steps.sort_unstable();
     for key in steps {
         let Some(step) = tally.causes.remove(&key) else { continue };
-        tally.shift(&key, (Owner::Queueing, Owner::Path), step.lost_ns, false);
+        tally.shift(&key, (Owner::Queueing, Owner::Path), step.lost_ns, None);
         if let Some(endpoint) = tally.endpoints.get_mut(&key.server) {
             let [all_ns, _] = endpoint.round_trips.longer_ns;
             endpoint.round_trips.longer_ns = [all_ns + step.lost_ns, step.waits.quantile_ns(0.5)];

@@ -174,9 +174,9 @@ fn host_scans(tally: &Tally) -> BTreeMap<Host, (u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::Side;
     use crate::findings::tally::Key;
     use crate::model::{Culprit, Role};
+    use crate::wire::Side;
 
     /// The sums of a client that each of these servers refused.
     fn refused(servers: impl Iterator<Item = Endpoint>) -> Tally {

@@ -1,12 +1,12 @@
 //! One clear instance of a cause with its connection, from which its proof is made.
 
-use crate::app::Side;
 use crate::findings::causes::rules;
 use crate::findings::proof::{Proof, Shown};
 use crate::judge::Gap;
 use crate::judge::thresholds::{AT_ONCE_PART, HOST_DELAY_MAX_NS};
 use crate::model::{Cause, Fact};
 use crate::tcp::{Chain, Connection, Exchange, Sender};
+use crate::wire::Side;
 
 /// Initial TTLs of Linux (`net.ipv4.ip_default_ttl`) and of Windows.
 const LINUX_TTL: u8 = 64;
@@ -30,7 +30,7 @@ impl Scene<'_> {
 
     /// Returns the sender that was silent in the longest silence.
     pub fn sender(&self) -> &Sender {
-        &self.connection.senders[self.chain.gap.sender as usize]
+        &self.connection.senders[self.chain.gap.sender]
     }
 
     /// Time by which the receiver delayed the ACK that ended the silence, if it is worth reporting.
@@ -107,7 +107,7 @@ impl Scene<'_> {
     fn foreign_stacks(&self) -> impl Iterator<Item = (&'static str, Fact)> {
         let sender = self.gap().sender;
         let ends = [("sender_not_linux", sender), ("receiver_not_linux", sender.peer())];
-        let ttl = |side: Side| self.connection.senders[side as usize].packets.last.ttl;
+        let ttl = |side: Side| self.connection.senders[side].packets.last.ttl;
         let ttls = ends.map(|(name, side)| (name, ttl(side)));
         ttls.into_iter()
             .filter(|(_, ttl)| (LINUX_TTL + 1..=WINDOWS_TTL).contains(ttl))

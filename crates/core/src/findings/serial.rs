@@ -62,12 +62,12 @@ struct Taken {
 
 /// Two answers of which the second follows the first.
 #[derive(Clone, Copy)]
-struct Step<'a> {
+struct AnswerPair<'a> {
     before: &'a Wait,
     next: &'a Wait,
 }
 
-impl Step<'_> {
+impl AnswerPair<'_> {
     /// Returns the distance of the answers, ns.
     fn gap_ns(self) -> u64 {
         self.next.answered_ns - self.before.answered_ns
@@ -108,7 +108,7 @@ impl Turns {
         let mut answers: Vec<_> = waits.iter().collect();
         answers.sort_by_key(|it| (it.answered_ns, it.asked_ns));
         let steps: Vec<_> =
-            answers.windows(2).map(|it| Step { before: it[0], next: it[1] }).collect();
+            answers.windows(2).map(|it| AnswerPair { before: it[0], next: it[1] }).collect();
         let together: Vec<_> = steps.iter().filter(|it| it.is_together(it.gap_ns())).collect();
         let turn_ns = median(together.iter().map(|it| it.gap_ns()).collect());
         let odd = together.iter().filter(|it| !it.is_alike(turn_ns)).count();

@@ -15,7 +15,6 @@ use crate::model::{Cause, Owner, Role, Settled};
 use crate::wire::Endpoint;
 use std::collections::BTreeMap;
 
-/// A pass.
 struct Pass {
     /// Decision of the pass, in the words of the log.
     decides: &'static str,
@@ -68,9 +67,9 @@ pub(super) fn settle(tally: &mut Tally, log: &mut Option<Vec<Settled>>) {
 }
 
 /// A server, a cause, and the role of its culprit.
-type Place = (Endpoint, Cause, Role);
+type CulpritKey = (Endpoint, Cause, Role);
 
-fn costs(tally: &Tally) -> BTreeMap<Place, u64> {
+fn costs(tally: &Tally) -> BTreeMap<CulpritKey, u64> {
     let mut costs = BTreeMap::new();
     for (key, cause) in tally.causes.iter() {
         *costs.entry((key.server, key.cause, key.culprit.role)).or_default() += cause.lost_ns;
@@ -80,11 +79,11 @@ fn costs(tally: &Tally) -> BTreeMap<Place, u64> {
 
 fn changes(
     decides: &'static str,
-    before: BTreeMap<Place, u64>,
-    after: BTreeMap<Place, u64>,
+    before: BTreeMap<CulpritKey, u64>,
+    after: BTreeMap<CulpritKey, u64>,
 ) -> impl Iterator<Item = Settled> {
     let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
-    let mut changed: BTreeMap<Place, i64> =
+    let mut changed: BTreeMap<CulpritKey, i64> =
         after.into_iter().map(|(place, ns)| (place, signed(ns))).collect();
     for (place, ns) in before {
         *changed.entry(place).or_default() -= signed(ns);

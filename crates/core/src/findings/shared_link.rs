@@ -22,8 +22,8 @@ pub(super) fn settle(tally: &mut Tally) {
         let ledger = tally.endpoints.get(&key.server).map(|it| &it.all.ledger);
         let repair_ns = ledger.map_or(0, |it| it.of(Owner::FastRecovery)).min(cause.lost_ns);
         let window_ns = cause.lost_ns - repair_ns;
-        tally.shift(&key, (Owner::FastRecovery, Owner::Bandwidth), repair_ns, false);
-        tally.shift(&key, (Owner::CongestionWindow, Owner::Bandwidth), window_ns, false);
+        tally.shift(&key, (Owner::FastRecovery, Owner::Bandwidth), repair_ns, None);
+        tally.shift(&key, (Owner::CongestionWindow, Owner::Bandwidth), window_ns, None);
     }
 }
 
@@ -79,9 +79,8 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::Side;
     use crate::capture::FrameId;
-    use crate::wire::Endpoint;
+    use crate::wire::{Endpoint, Side};
 
     const S: u64 = 1_000_000_000;
 

@@ -3,7 +3,7 @@
 
 use crate::findings::thresholds::{EVEN_FRAMES_MIN, EVEN_SHORT_FRAMES_MIN};
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
-use crate::model::{Cause, Fact, Ledger, Observation, Owner, Report};
+use crate::model::{Cause, Fact, Ledger, Observation, Owner, Reassigned, Report, Slice};
 
 /// Id of the observation.
 const ID: &str = "made_up_times";
@@ -76,10 +76,15 @@ impl Stamps {
         let is_counted = |cause: Cause| cause.makes_exchanges_fail() || cause == Cause::SynFlood;
         report.findings.retain(|finding| is_counted(finding.cause));
         report.slowest.iter_mut().for_each(|exchange| exchange.cause = None);
-        report.connections.iter_mut().for_each(|connection| connection.lost_ns = 0);
+        for connection in &mut report.connections {
+            connection.lost_ns = 0;
+            for (from, ns) in connection.ledger.iter().collect::<Vec<_>>() {
+                let (sender, exchange, to) = (None, None, Slice::plain(Owner::Unknown, ns));
+                connection.reassign(Reassigned { sender, exchange, from, to });
+            }
+        }
         let of_servers = report.endpoints.iter_mut().map(|endpoint| &mut endpoint.ledger);
-        let of_connections = report.connections.iter_mut().map(|it| &mut it.ledger);
-        for ledger in of_servers.chain(of_connections).chain([&mut report.ledger]) {
+        for ledger in of_servers.chain([&mut report.ledger]) {
             let mut unknown = Ledger::default();
             unknown.add(Owner::Unknown, ledger.total_ns());
             *ledger = unknown;

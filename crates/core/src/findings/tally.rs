@@ -7,6 +7,7 @@ mod culprits;
 pub(super) mod endings;
 mod endpoint;
 mod failures;
+mod firsts;
 mod flows;
 mod history;
 mod hosts;
@@ -27,6 +28,8 @@ pub use culprits::{CauseTally, Instance, Key, Part};
 pub use endpoint::{
     EndpointTally, Group, Handshakes, Holds, KIND_OTHER, RoundTrips, Sample, SenderTally,
 };
+use firsts::FIRSTS_MAX;
+pub use firsts::First;
 pub use flows::{Flow, Flows};
 pub use hosts::Hosts;
 pub use queues::{Queues, SmallExchange, Transfer};
@@ -38,7 +41,7 @@ pub use tails::{Tails, slow_ns};
 pub use vantages::Vantages;
 pub use waits::{Wait, Waits};
 
-use crate::app::{Label, Protocol, Side};
+use crate::app::{Label, Protocol};
 use crate::capture::FrameId;
 use crate::dns::{DNS_PORT, Lookup};
 use crate::findings::announced::{self, Announcement};
@@ -55,67 +58,11 @@ use crate::findings::thresholds::{COST_MIN_NS, SEQUENCE_MIN};
 use crate::findings::unheard::Unheard;
 use crate::findings::worst::Worst;
 use crate::findings::{fallback, left_waiting, lookups, retries, unheard};
-use crate::model::{Cause, Owner, Shares, Vantage, Window};
+use crate::model::{Cause, Owner, Shares, Window};
 use crate::tcp::{Chain, Connection, Exchange, SimpleExchange, Sink};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use hashbrown::HashMap;
 use std::cmp::Reverse;
-
-/// The first exchange of a connection, which a look-up before it may have delayed.
-#[derive(Clone, Copy, Debug)]
-pub struct First {
-    /// Address of the client.
-    pub client: [u8; 16],
-    /// The server.
-    pub server: Endpoint,
-    /// Time of the SYN, ns.
-    pub start_ns: u64,
-    /// Digest of the kind of request, see [`crate::app::Label::digest`].
-    pub kind: u64,
-    /// Wall time of the exchange, ns.
-    pub wall_ns: u64,
-    /// Time between handshake and request, which is no part of the wall time, ns.
-    pub rested_ns: u64,
-    /// Base round trip to the server, ns.
-    pub rtt_base_ns: u64,
-    /// Least round trip from the vantage to the server, ns; 0 if unknown.
-    pub rtt_server_ns: u64,
-    /// Vantage of the connection.
-    pub vantage: Vantage,
-    /// Part of the wall time in which the set-up was repeated, ns.
-    pub set_up_again_ns: u64,
-    /// Part of the wall time in which a request was repeated to a server that had not sent anything
-    /// yet, ns.
-    pub ignored_ns: u64,
-    /// The exchange was answered.
-    pub answered: bool,
-    /// Time at which the response began to pass the vantage, ns; 0 if there was none.
-    pub answered_ns: u64,
-    /// The server answered the SYN.
-    pub established: bool,
-    /// The SYN was answered only when it was repeated.
-    pub is_syn_answered_late: bool,
-    /// First frame of the exchange.
-    pub frame: FrameId,
-}
-
-impl First {
-    /// Order in which first exchanges are kept if there is no room for all.
-    fn rank(&self) -> (u64, FrameId) {
-        (self.start_ns, self.frame)
-    }
-
-    /// Time of the end of the exchange, ns.
-    pub fn end_ns(&self) -> u64 {
-        self.start_ns + self.rested_ns + self.wall_ns
-    }
-
-    /// Returns whether the exchange was captured at its client: other connections and look-ups
-    /// captured there may be those of the same host, whatever their address.
-    pub fn was_seen_at_client(&self) -> bool {
-        matches!(self.vantage, Vantage::Client | Vantage::Local)
-    }
-}
 
 /// An exchange with a name server over TCP. It is a look-up if its messages were also processed as
 /// one.
@@ -139,16 +86,6 @@ const ENDPOINTS_MAX: usize = 1 << 8;
 
 /// Number of endpoints, including hosts whose other ports share a row.
 const PLACES_MAX: usize = ENDPOINTS_MAX + ENDPOINTS_MAX / 4;
-
-/// Number of first exchanges kept for linking. These are the earliest; later ones remain without
-/// their look-up.
-const FIRSTS_MAX: usize = 1 << 14;
-
-/// Number of these kept per shard: twice its part of them, since connections are spread evenly.
-const SHARD_FIRSTS_MAX: usize = FIRSTS_MAX / 8;
-
-/// Least number of first exchanges kept of an interval, however many intervals there are.
-const INTERVAL_FIRSTS_MIN: usize = 1 << 9;
 
 /// Number of server hosts per shard of which it is known when they were last heard.
 const HEARD_MAX: usize = 1 << 10;
@@ -307,7 +244,7 @@ impl Sink for Tally {
     fn connection(&mut self, connection: &Connection) {
         self.connections += 1;
         for side in Side::ALL {
-            if connection.senders[side as usize].counts().packets > 0 {
+            if connection.senders[side].counts().packets > 0 {
                 let [client, server] = [connection.client(), connection.server()];
                 self.receiving_hosts
                     .add(if side == Side::Server { client } else { server }.address);
@@ -337,8 +274,7 @@ impl Sink for Tally {
         }
         self.bound_shard();
         for side in Side::ALL {
-            let mut left = connection.totals.causes[side as usize];
-            while let Some(&cause) = Cause::ALL.get(left.trailing_zeros() as usize) {
+            for cause in connection.totals.causes[side].iter() {
                 let key = Key::of(cause, side, connection).within(place);
                 let tally = self.causes.at(&key);
                 tally.connections += 1;
@@ -347,7 +283,6 @@ impl Sink for Tally {
                 {
                     error_responses::add_refused(refused, &mut tally.shown);
                 }
-                left &= left - 1;
             }
         }
     }
@@ -385,44 +320,8 @@ impl Tally {
     fn tcp_lookups(&mut self, connection: &Connection, exchange: &Exchange) {
         if self.tcp_lookups.len() < TCP_LOOKUPS_MAX {
             let (client, server) = (connection.client(), connection.server());
-            let (kind, ledger) = (exchange.kind, exchange.ledger.clone());
+            let (kind, ledger) = (exchange.kind, exchange.ledger.shares().clone());
             self.tcp_lookups.push(TcpLookup { client, server, kind, ledger });
-        }
-    }
-
-    /// Keeps the first exchange of a connection.
-    #[inline(never)]
-    fn first(&mut self, connection: &Connection, exchange: &Exchange) {
-        let syn = connection.setup.frames().syn.filter(|syn| syn.time_ns == exchange.start_ns);
-        self.keep_first(First {
-            client: connection.client().address,
-            server: connection.server(),
-            start_ns: exchange.start_ns,
-            kind: exchange.kind.digest(),
-            wall_ns: exchange.wall_ns(),
-            rested_ns: exchange.rested_ns,
-            rtt_base_ns: connection.path.base_rtt_ns(),
-            rtt_server_ns: connection.path.rtt_ns(Side::Server),
-            vantage: connection.path.vantage(),
-            set_up_again_ns: exchange.set_up_again_ns(),
-            ignored_ns: match connection.setup.ignored_data() {
-                0 => 0,
-                _ => exchange.timed_out_ns(Side::Client),
-            },
-            established: connection.setup.established_ns().is_some(),
-            answered: exchange.response_seen || exchange.is_complete(),
-            answered_ns: exchange.answered_ns,
-            is_syn_answered_late: connection.setup.is_syn_answered_late()
-                && exchange.set_up_again_ns() > 0,
-            frame: syn.map_or(exchange.first.frame, |syn| syn.frame),
-        });
-    }
-
-    #[inline]
-    fn keep_first(&mut self, first: First) {
-        if self.last_first.is_none_or(|last| first.rank() <= last) {
-            self.firsts.push(first);
-            self.bound_firsts(SHARD_FIRSTS_MAX);
         }
     }
 
@@ -439,54 +338,11 @@ impl Tally {
         if room { host } else { Endpoint::default() }
     }
 
-    /// Drops the first exchanges beyond the maximum once they exceed it by a quarter, so that this
-    /// is rarely done.
-    fn bound_firsts(&mut self, room: usize) {
-        if self.firsts.len() >= room + room / 4 {
-            self.keep_early_firsts(room);
-        }
-    }
-
-    /// Drops the latest first exchanges beyond the maximum. They are the same ones, whatever shard
-    /// they were in.
-    pub(super) fn drop_late_firsts(&mut self) {
-        self.keep_early_firsts(FIRSTS_MAX);
-    }
-
-    fn keep_early_firsts(&mut self, room: usize) {
-        if self.firsts.len() > room {
-            let (_, last, _) = self.firsts.select_nth_unstable_by_key(room - 1, First::rank);
-            self.last_first = Some(last.rank());
-            self.firsts.truncate(room);
-        }
-    }
-
     /// Adds up a part of the look-ups of this tally; others follow.
     pub(crate) fn link_part(&mut self, lookups: Vec<Lookup>, window: &Window) {
         let tcp_lookups = std::mem::take(&mut self.tcp_lookups);
         lookups::link(lookups, window, self);
         self.tcp_lookups = tcp_lookups;
-    }
-
-    /// Removes and returns the first exchanges that are kept, earliest first.
-    pub(super) fn take_firsts(&mut self) -> Vec<First> {
-        self.drop_late_firsts();
-        let mut firsts = std::mem::take(&mut self.firsts);
-        firsts.sort_by_cached_key(First::rank);
-        firsts
-    }
-
-    /// Keeps the earliest first exchanges of one of `intervals` intervals that have to share the
-    /// room for them.
-    pub(crate) fn keep_firsts_of_interval(&mut self, intervals: usize) {
-        let kept = (FIRSTS_MAX / intervals.max(1)).max(INTERVAL_FIRSTS_MIN);
-        if self.firsts.len() > kept {
-            self.firsts.select_nth_unstable_by_key(kept, First::rank);
-            self.firsts.truncate(kept);
-        }
-        self.firsts.shrink_to_fit();
-        self.last_first = None;
-        self.syns.keep_of_interval(intervals);
     }
 
     /// Removes causes of connections in the report that occurred outside its time window.
@@ -529,19 +385,19 @@ impl Tally {
         }
     }
 
-    /// Moves `ns` of the time that `from` owned at the server of `key` to `into`, which is the
-    /// owner of a fault if `is_fault`. The key is no longer among the causes.
+    /// Moves `ns` of the time that `from` owned at the server of `key` to `into`, which has it by the
+    /// cause `to` if there is one. The key is no longer among the causes.
     pub(super) fn shift(
         &mut self,
         key: &Key,
         (from, into): (Owner, Owner),
         ns: u64,
-        is_fault: bool,
+        to: Option<Cause>,
     ) {
         if let Some(endpoint) = self.endpoints.get_mut(&key.server) {
             endpoint.all.ledger.transfer(from, into, ns);
             let is_last = !self.causes.of(key.server).any(|(other, _)| other.cause == key.cause);
-            self.worst.reassign(key, (from, into), is_fault, is_last);
+            self.worst.reassign(key, (from, into), to, is_last);
         }
     }
 
@@ -555,7 +411,7 @@ impl Tally {
         let cause = self.causes.remove(key)?;
         let is_last = !self.causes.of(key.server).any(|(other, _)| other.cause == key.cause);
         let held = self.endpoints.get(&key.server).map_or(0, |it| it.all.ledger.of(from));
-        self.shift(key, (from, into), if is_last { held } else { cause.lost_ns }, false);
+        self.shift(key, (from, into), if is_last { held } else { cause.lost_ns }, None);
         Some(cause)
     }
 

@@ -3,7 +3,6 @@
 //! connection was idle, shows that a device on the path has forgotten it; if all of a server's
 //! connections fall silent at the same moment, the server or its route is gone.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::findings::tally::moves::move_cause;
 use crate::findings::tally::{CauseTally, First, Key, Tally};
@@ -11,7 +10,7 @@ use crate::findings::thresholds::SILENT_FLOWS_MIN;
 use crate::judge::thresholds::APPLICATION_TIMEOUT_MIN_NS;
 use crate::model::{Cause, Fact, Owner, Sighting};
 use crate::tcp::{Connection, Exchange};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use std::collections::BTreeMap;
 
 /// Number of such requests kept. These are the earliest; the others remain with their cause.

@@ -1,11 +1,12 @@
 //! The connections that lost most time, in bounded memory.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::findings::tally::Key;
-use crate::model::{ConnectionReport, DirectionReport, LookupReport, Owner, Role};
+use crate::model::{
+    Cause, Class, ConnectionReport, DirectionReport, LookupReport, Owner, Reassigned, Role, Slice,
+};
 use crate::tcp::{Connection, Held};
-use crate::wire::Endpoint;
+use crate::wire::{BySide, Endpoint, Side};
 use std::cmp::Reverse;
 
 /// Number of connections in the report, unless all are requested.
@@ -23,7 +24,7 @@ fn rank(report: &ConnectionReport) -> Rank {
 #[derive(Clone, Debug)]
 struct Kept {
     report: ConnectionReport,
-    held: [Held; 2],
+    held: BySide<Held>,
 }
 
 /// Drops all of `kept` but the first `limit`, in no order. Returns the rank of the last of these,
@@ -96,14 +97,14 @@ impl Worst {
         keep_first(&mut self.kept, self.limit);
     }
 
-    /// Moves time of `from` on connections with the cause of `key` to `into`, which may be the
-    /// owner of a fault. If the sender of a part is not known, all of it is moved with the last key
-    /// of its cause.
+    /// Moves time of `from` on connections with the cause of `key` to `into`, which has it by the cause
+    /// `to` if there is one. If the sender of a part is not known, all of it is moved with the last
+    /// key of its cause.
     pub fn reassign(
         &mut self,
         key: &Key,
         (from, into): (Owner, Owner),
-        is_fault: bool,
+        to: Option<Cause>,
         is_last: bool,
     ) {
         let of_client = |client: Endpoint| {
@@ -115,32 +116,38 @@ impl Worst {
             if report.server != key.server {
                 continue;
             }
-            let ns = match held[key.sender as usize].of(from) {
-                Some(held_ns) if of_client(report.client) => std::mem::take(held_ns),
-                None if is_last => u64::MAX,
-                _ => 0,
+            let (sender, ns) = match held[key.sender].of(from) {
+                Some(held_ns) if of_client(report.client) => {
+                    (Some(key.sender), std::mem::take(held_ns))
+                }
+                None if is_last => (None, u64::MAX),
+                _ => continue,
             };
-            let moved_ns = report.ledger.transfer(from, into, ns);
-            if !is_fault {
+            let to = Slice { owner: into, cause: to, ns };
+            let moved_ns = report.reassign(Reassigned { sender, exchange: None, from, to });
+            if to.cause.is_none_or(|cause| cause.class() != Class::Fault) {
                 report.lost_ns = report.lost_ns.saturating_sub(moved_ns);
             }
         }
     }
 
     /// Adds `lost_ns` to the faults of the connection that begins with `first_frame`. `moved` is
-    /// time by its former owner, which now belongs to `to`; the rest was not counted before.
+    /// time of its exchange that begins with `exchange`, by its former owner; it belongs `to` another
+    /// owner and cause now. The rest was not counted before.
     pub fn add_loss(
         &mut self,
-        first_frame: FrameId,
+        (first_frame, exchange): (FrameId, FrameId),
         moved: &[(Owner, u64)],
-        to: Owner,
+        to: (Owner, Cause),
         lost_ns: u64,
     ) {
         let mut reports = self.kept.iter_mut().map(|(_, one)| &mut one.report);
         if let Some(report) = reports.find(|report| report.first_frame == first_frame) {
             report.lost_ns += lost_ns;
-            for &(owner, ns) in moved {
-                report.ledger.transfer(owner, to, ns);
+            for &(from, ns) in moved {
+                let (sender, exchange) = (None, Some(exchange));
+                let to = Slice::of(to.0, to.1, ns);
+                report.reassign(Reassigned { sender, exchange, from, to });
             }
         }
     }
@@ -184,6 +191,7 @@ pub(crate) fn report(connection: &Connection) -> ConnectionReport {
         rtt_min_ns: connection.path.known_base_rtt_ns(),
         exchanges: connection.totals.exchanges,
         ledger: connection.totals.ledger.ledger(),
+        reassigned: Vec::new(),
         lookup: None,
         lost_ns: connection.totals.lost_ns,
         client_to_server: direction(connection, Side::Client),
@@ -194,8 +202,8 @@ pub(crate) fn report(connection: &Connection) -> ConnectionReport {
 /// Returns the totals of the direction of `sender`. Its duplicate ACKs and closed windows concern
 /// the other direction's data.
 fn direction(connection: &Connection, sender: Side) -> DirectionReport {
-    let half = &connection.senders[sender as usize];
-    let other = &connection.senders[sender.peer() as usize].counts();
+    let half = &connection.senders[sender];
+    let other = &connection.senders[sender.peer()].counts();
     DirectionReport {
         duplicate_acks: other.duplicate_acks,
         zero_window_advertisements: other.zero_window_advertisements,
@@ -208,7 +216,6 @@ fn direction(connection: &Connection, sender: Side) -> DirectionReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Cause;
     use crate::wire::{Segment, TcpFlags};
 
     fn connection(number: u64, lost_ns: u64) -> Connection {
@@ -236,7 +243,8 @@ mod tests {
             // whatever is found about it.
             let others = (1..=50).filter(|number| number % 23 != 3 && number % 23 != 13);
             for number in others {
-                worst.add_loss(FrameId::new(0, number), &[], Owner::Queueing, 100);
+                let (frame, to) = (FrameId::new(0, number), (Owner::Queueing, Cause::Bufferbloat));
+                worst.add_loss((frame, frame), &[], to, 100);
             }
             let (kept, omitted) = worst.finish();
             (kept.iter().map(|report| report.first_frame.number()).collect::<Vec<_>>(), omitted)
@@ -261,10 +269,12 @@ mod tests {
         worst.connection(&held);
         let key = Key::of(Cause::NagleDelayedAck, Side::Client, &held);
         let owners = (Owner::NagleDelayedAck, Owner::Client);
-        worst.reassign(&key, owners, false, false);
-        worst.reassign(&key, owners, false, false);
+        worst.reassign(&key, owners, Some(Cause::ClientThink), false);
+        worst.reassign(&key, owners, Some(Cause::ClientThink), false);
         let (kept, _) = worst.finish();
         let of = |owner| kept[0].ledger.of(owner);
         assert_eq!((of(Owner::NagleDelayedAck), of(Owner::Client)), (40, 30));
+        let reassigned = kept[0].reassigned.iter().map(|it| (it.sender, it.to.ns));
+        assert_eq!(reassigned.collect::<Vec<_>>(), [(Some(Side::Client), 30)]);
     }
 }

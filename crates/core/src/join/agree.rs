@@ -4,7 +4,6 @@
 use super::Minima;
 use super::judge::Settled;
 use super::pairs::{Pairs, Resets};
-use crate::app::Side;
 use crate::findings::Tally;
 use crate::findings::thresholds::CONFIDENCE_MAX;
 use crate::join::Sites;
@@ -12,7 +11,7 @@ use crate::model::{
     Cause, Class, Clocks, Crossing, Culprit, Fact, Family, Finding, Join, Observation, Place,
     Report, Role, Sight, Vantage,
 };
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use hashbrown::HashMap;
 
 /// Results of both places of an input, over all shards.
@@ -154,7 +153,7 @@ impl Joint {
             _ => return,
         };
         let mut all = Crossing::default();
-        sides.iter().for_each(|&side| all.merge(&crossings[side as usize]));
+        sides.iter().for_each(|&side| all.merge(&crossings[side]));
         let place = if all.lost_packets > 0 {
             "between the two captures".into()
         } else if all.appeared_packets == 0 && all.uncovered_packets == 0 {

@@ -6,10 +6,9 @@
 //! of the place nearer the client is used. Otherwise the account is used whose rejection would lose
 //! more time.
 
-use crate::app::Side;
 use crate::findings::{Floors, Tally};
 use crate::model::{Cause, Culprit, Family, Place};
-use crate::wire::FlowKey;
+use crate::wire::{FlowKey, Side};
 use hashbrown::HashMap;
 
 /// Maximum number of connections of a shard that are judged separately; more are judged as one.
@@ -197,7 +196,7 @@ impl Account {
         let mut moved = [0; 2];
         for side in Side::ALL {
             for &cause in Cause::ALL {
-                moved[cause.witness(side) as usize] +=
+                moved[cause.witness(side)] +=
                     self.lost(cause, side).abs_diff(other.lost(cause, side));
             }
             for (seeming, cause) in LOOK_ALIKES {
@@ -207,7 +206,7 @@ impl Account {
                 let same = |one: &Self, other: &Self| {
                     excess(one, other, seeming).min(excess(other, one, cause))
                 };
-                moved[seeming.witness(side) as usize] -= same(self, other) + same(other, self);
+                moved[seeming.witness(side)] -= same(self, other) + same(other, self);
             }
         }
         // Time that one account takes from a cause it adds to another, so it was counted twice.

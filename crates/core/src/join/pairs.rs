@@ -4,9 +4,8 @@
 
 use super::clock::{Minima, Transit};
 use super::flow_direction::{FlowDirection, WAITING_MAX};
-use crate::app::Side;
 use crate::model::{Crossing, Place};
-use crate::wire::{Endpoint, FlowKey, Segment, TcpFlags};
+use crate::wire::{BySide, Endpoint, FlowKey, Segment, Side, TcpFlags};
 use hashbrown::HashMap;
 
 /// Maximum number of packets of all flows of a shard that are kept until the other place sees them;
@@ -23,7 +22,7 @@ struct Flow {
     /// Time at which each side's first RST passed each place, ns.
     reset_ns: [[Option<u64>; 2]; 2],
     /// Both directions, indexed by sender.
-    directions: [FlowDirection; 2],
+    directions: BySide<FlowDirection>,
     /// The first place is nearer the client; `None` until that is known.
     is_first_nearer: Option<bool>,
 }
@@ -104,9 +103,9 @@ impl Pairs {
         let from_client = segment.from_high() == flow.client_is_high;
         let side = if from_client { Side::Client } else { Side::Server };
         if segment.flags.has(TcpFlags::RST) {
-            flow.reset_ns[side as usize][place].get_or_insert(segment.time_ns);
+            flow.reset_ns[side][place].get_or_insert(segment.time_ns);
         }
-        let direction = &mut flow.directions[side as usize];
+        let direction = &mut flow.directions[side];
         if direction.is_copy(place, segment) {
             return;
         }
@@ -148,10 +147,10 @@ impl Pairs {
         }
         let crossings = self.crossings.entry(server).or_default();
         for side in Side::ALL {
-            let direction = &flow.directions[side as usize];
+            let direction = &flow.directions[side];
             let of_client = side == Side::Client;
             let near = usize::from(of_client != flow.is_first_nearer.unwrap_or(true));
-            crossings[side as usize].merge(&Crossing {
+            crossings[side].merge(&Crossing {
                 packets: direction.matched[near],
                 appeared_packets: direction.only[1 - near].lost_packets,
                 ..direction.only[near]
@@ -167,7 +166,7 @@ impl Pairs {
         for side in Side::ALL {
             let of_server = usize::from(side == Side::Server);
             let near = if flow.is_first_nearer.unwrap_or(true) { of_server } else { 1 - of_server };
-            let reset_ns = flow.reset_ns[side as usize];
+            let reset_ns = flow.reset_ns[side];
             let Some(at_ns) = reset_ns[1 - near] else { continue };
             if at_ns < self.began_ns[near] {
                 continue;
@@ -193,8 +192,8 @@ impl Flow {
             let way = if there { Transit::ToSecond } else { Transit::ToFirst };
             return minima.sample(way, first_ns, difference_ns);
         }
-        self.directions[side as usize].first.get_or_insert((first_ns, difference_ns));
-        let [client, server] = Side::ALL.map(|side| self.directions[side as usize].first);
+        self.directions[side].first.get_or_insert((first_ns, difference_ns));
+        let [client, server] = Side::ALL.map(|side| self.directions[side].first);
         if let (Some(client), Some(server)) = (client, server) {
             // On the way to the second place, path delay increases the difference.
             self.is_first_nearer = Some(client.1 >= server.1);

@@ -1,7 +1,7 @@
 //! The own time of applications, which no mechanism of TCP explains.
 
-use crate::app::Side;
 use crate::model::{Cause, Owner, Slice};
+use crate::wire::Side;
 
 /// Returns the slice of a sender that could have sent and did not, because its application was
 /// busy.

@@ -28,12 +28,11 @@ pub use repair::{Recovery, Repair};
 pub use round_trips::RoundTrips;
 pub use unsent::Unsent;
 
-use crate::app::Side;
 use crate::judge::thresholds::{
     ACK_TRAIN_NS, ALIKE_PART, AT_ONCE_PART, HOST_DELAY_MAX_NS, HOST_DELAY_NS,
 };
 use crate::model::Sighting;
-use crate::wire::{Segment, TcpFlags};
+use crate::wire::{Segment, Side, TcpFlags};
 
 /// The side that ended the silence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! A client that waits for `100 Continue` (RFC 9110 §10.1.1) before it sends the body.
 
 use super::answer::{Answer, need};
-use crate::app::Side;
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice};
+use crate::wire::Side;
 
 /// Claims all of the silence except the round trip that a prompt answer would have taken.
 ///

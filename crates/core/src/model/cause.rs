@@ -3,9 +3,8 @@
 //! The row of the same cause in `findings/causes` states how it is proven and when it is a finding.
 
 use super::vocabulary::vocabulary;
-use crate::app::Side;
-use crate::model::{Class, Culprit, Owner, Role};
-use crate::wire::Endpoint;
+use crate::model::{CauseSet, Class, Culprit, Owner, Role};
+use crate::wire::{Endpoint, Side};
 use Family::{Application, Host, Lookup, Loss, Path, Protocol, Repetition, SetUp, Window};
 use Party::{Client, Receiver, Resolver, Sender, Server};
 
@@ -310,14 +309,16 @@ impl Party {
 }
 
 impl Cause {
-    /// The causes that the end of an exchange may replace or reduce, as bits.
-    pub const REVISED: u64 = {
-        let (mut bits, mut at) = (0, 0);
+    /// The causes that the end of an exchange may replace or reduce.
+    pub const REVISED: CauseSet = {
+        let (mut revised, mut at) = (CauseSet::EMPTY, 0);
         while at < ROWS.len() {
-            bits |= (ROWS[at].revised as u64) << at;
+            if ROWS[at].revised {
+                revised.insert(Cause::ALL[at]);
+            }
             at += 1;
         }
-        bits
+        revised
     };
 
     const fn traits(self) -> &'static Traits {
@@ -426,7 +427,7 @@ mod tests {
 
     #[test]
     fn the_end_of_an_exchange_revises_losses_and_no_work() {
-        let is_revised = |cause: Cause| Cause::REVISED & 1 << cause as u64 != 0;
-        assert!(is_revised(Cause::RetransmissionTimeout) && !is_revised(Cause::ServerThink));
+        assert!(Cause::REVISED.contains(Cause::RetransmissionTimeout));
+        assert!(!Cause::REVISED.contains(Cause::ServerThink));
     }
 }

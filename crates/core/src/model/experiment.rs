@@ -1,7 +1,7 @@
 //! Results of controlled changes, as reports carry them.
 
-use crate::app::Side;
 use crate::model::{Cause, Culprit};
+use crate::wire::Side;
 
 /// The error probability of a verdict: at most one of a hundred experiments on a change without
 /// effect reports an effect, whenever the experiment stops (Ville's inequality; see `tcpwhy-probe`,

@@ -4,6 +4,7 @@
 //! All modules above use these types; [`crate::report`] renders them.
 
 mod cause;
+mod cause_set;
 mod checked;
 pub mod clean;
 pub mod experiment;
@@ -22,6 +23,7 @@ mod vocabulary;
 mod window;
 
 pub use cause::{Cause, Clearest, Family};
+pub use cause_set::CauseSet;
 pub use checked::{Checked, Verdict};
 pub use histogram::Histogram;
 pub use ledger::Ledger;
@@ -31,7 +33,7 @@ pub use prediction::Prediction;
 pub use report::*;
 pub use shares::Shares;
 pub use sighting::Sighting;
-pub use slices::{Slice, Slices};
+pub use slices::{Reassigned, Slice, Slices};
 pub use vocabulary::{Class, Owner, Role};
 pub use window::Window;
 

@@ -1,7 +1,8 @@
 //! How exchanges ended.
 
 use super::vocabulary::vocabulary;
-use crate::app::{ErrorCode, Side};
+use crate::app::ErrorCode;
+use crate::wire::Side;
 use std::collections::BTreeMap;
 use std::fmt;
 

@@ -3,13 +3,14 @@
 //! Units are the last word of a name; all times are nanoseconds. Frame numbers are 1-based in
 //! the file they name, as Wireshark counts.
 
-use crate::app::{Label, Protocol, Side};
+use crate::app::{Label, Protocol};
 use crate::capture::{FrameId, InputSummary};
 use crate::model::experiment::{Experiment, ExperimentEvidence};
 use crate::model::{
-    Cause, Checked, Clocks, Crossing, Histogram, Ledger, Outcomes, Place, Prediction, Role, Window,
+    Cause, Checked, Clocks, Crossing, Histogram, Ledger, Outcomes, Place, Prediction, Reassigned,
+    Role, Window,
 };
-use crate::wire::{DecodeCounts, Endpoint};
+use crate::wire::{DecodeCounts, Endpoint, Side};
 
 /// Version of the JSON contract.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -53,7 +54,7 @@ pub struct Report {
     /// The experiments that were made, in order.
     pub experiments: Vec<Experiment>,
     /// The user's command line, from which follow-up commands are made.
-    pub asked: Asked,
+    pub asked: Invocation,
     /// Changes made by passes over all connections; `None` unless logged (`--why`).
     pub settled: Option<Vec<Settled>>,
     /// The report's claims, compared with the packets; `None` unless asked for (`--check`).
@@ -108,7 +109,7 @@ pub struct SlowExchange {
 
 /// The command line that a report answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct Invocation {
     /// The URL or `HOST:PORT` that was measured; `None` for a capture.
     pub target: Option<String>,
     /// The capture files, as the user named them; empty if they are not known.
@@ -512,6 +513,8 @@ pub struct ConnectionReport {
     pub exchanges: u64,
     /// Wall time of its exchanges by owner, without that of `lookup`.
     pub ledger: Ledger,
+    /// What the ledger has otherwise than the ledgers of its exchanges.
+    pub reassigned: Vec<Reassigned>,
     /// The look-up that its first exchange had to wait for.
     pub lookup: Option<LookupReport>,
     /// Time lost to faults, ns.
@@ -520,6 +523,18 @@ pub struct ConnectionReport {
     pub client_to_server: DirectionReport,
     /// Data sent by the server.
     pub server_to_client: DirectionReport,
+}
+
+impl ConnectionReport {
+    /// Moves time in the ledger, as far as its owner has it. Returns the amount moved, ns.
+    pub fn reassign(&mut self, mut reassigned: Reassigned) -> u64 {
+        let Reassigned { from, to, .. } = &mut reassigned;
+        to.ns = self.ledger.transfer(*from, to.owner, to.ns);
+        if to.ns > 0 {
+            self.reassigned.push(reassigned);
+        }
+        reassigned.to.ns
+    }
 }
 
 /// One direction of a connection, with tcptrace's labels.

@@ -1,8 +1,7 @@
 //! A captured frame as the analysis refers to it.
 
-use crate::app::Side;
 use crate::capture::FrameId;
-use crate::wire::Segment;
+use crate::wire::{Segment, Side};
 
 /// A frame as captured at the vantage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

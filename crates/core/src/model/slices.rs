@@ -1,6 +1,8 @@
 //! Parts of a silence and their owners.
 
-use crate::model::{Cause, Owner};
+use crate::capture::FrameId;
+use crate::model::{Cause, CauseSet, Owner};
+use crate::wire::Side;
 
 /// A part of a silence with its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +25,19 @@ impl Slice {
     pub fn plain(owner: Owner, ns: u64) -> Self {
         Self { owner, cause: None, ns }
     }
+}
+
+/// Time of one connection that got another owner after all connections were compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reassigned {
+    /// The silent side, if only its silences are concerned.
+    pub sender: Option<Side>,
+    /// First frame of the exchange, if only one is concerned.
+    pub exchange: Option<FrameId>,
+    /// The owner so far.
+    pub from: Owner,
+    /// The amount of time, with its new owner and cause.
+    pub to: Slice,
 }
 
 /// A silence divided into slices, whose sum is exactly its length.
@@ -51,10 +66,9 @@ impl Slices {
         }
     }
 
-    /// Returns the causes of the slices, one bit each.
-    pub fn causes(&self) -> u64 {
-        let causes = self.iter().filter_map(|slice| slice.cause);
-        causes.fold(0, |all, cause| all | 1 << cause as u64)
+    /// Returns the causes of the slices.
+    pub fn causes(&self) -> CauseSet {
+        self.iter().filter_map(|slice| slice.cause).collect()
     }
 
     /// Replaces the cause `from` by `to`, with the same owner.

@@ -3,7 +3,7 @@
 
 use super::{Drawing, ExchangeRow, Graphs, Picture, SetUps, columns};
 use crate::capture::FrameId;
-use crate::dns::{Lookup, Outcome};
+use crate::dns::{Lookup, LookupOutcome};
 use crate::graph::{Mark, Point};
 use crate::model::Report;
 use crate::model::units::endpoint;
@@ -101,7 +101,7 @@ fn graphs(graphs: &Graphs, zero_ns: u64) -> Value {
             "cause": it.cause.map(|cause| cause.id()),
         })
     });
-    let seqs = points.iter().map(|it| it.seq - bases[it.from as usize]);
+    let seqs = points.iter().map(|it| it.seq - bases[it.from]);
     let acks = points.iter().map(|it| it.ack.map_or(0, |ack| ack - bases[1 - it.from as usize]));
     // A window whose scale was not captured is unknown, which is encoded as the maximum.
     let windows = points.iter().map(|it| it.window_bytes.unwrap_or(u64::MAX));
@@ -143,10 +143,10 @@ fn set_ups(set_ups: &SetUps, zero_ns: u64) -> Value {
 
 fn lookup(lookup: &Lookup, zero_ns: u64) -> Value {
     let outcome = match lookup.outcome {
-        Outcome::Answered => "answered",
-        Outcome::NxDomain => "no such name",
-        Outcome::Failure { .. } => "failed",
-        Outcome::Timeout => "no answer",
+        LookupOutcome::Answered => "answered",
+        LookupOutcome::NxDomain => "no such name",
+        LookupOutcome::Failure { .. } => "failed",
+        LookupOutcome::Timeout => "no answer",
     };
     let queries = lookup.queries.iter().map(|query| {
         json!({

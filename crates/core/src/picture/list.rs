@@ -99,7 +99,8 @@ pub(crate) fn row(connection: &Connection, exchange: &Exchange) -> ExchangeRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Owner, Sighting};
+    use crate::model::{Owner, Sighting, Slice};
+    use crate::tcp::GapPlace;
     use crate::wire::Segment;
 
     #[test]
@@ -107,7 +108,8 @@ mod tests {
         let connection = Connection::new(&Segment::default());
         let exchange = |ns: u64| {
             let mut exchange = Exchange::default();
-            exchange.ledger.add(Owner::Server, ns);
+            let place = GapPlace::of_both(0, FrameId::default());
+            exchange.ledger.add(Slice::plain(Owner::Server, ns), place);
             exchange.first = Sighting { frame: FrameId::new(0, ns), ..Sighting::default() };
             exchange
         };

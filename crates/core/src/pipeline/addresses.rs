@@ -69,7 +69,7 @@ impl Arp {
 
 /// What was asked and answered about one IPv4 address.
 #[derive(Clone, Debug, Default)]
-struct Asked {
+struct ArpExchange {
     /// Time of the last request, ns, and the MAC address that sent it; `None` once it is answered
     /// twice.
     request: Option<(u64, Mac)>,
@@ -82,7 +82,7 @@ struct Asked {
 /// The IPv4 addresses in ARP packets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Addresses {
-    asked: BTreeMap<Ipv4Addr, Asked>,
+    asked: BTreeMap<Ipv4Addr, ArpExchange>,
     /// Some of the IPv4 addresses for which each MAC address answered.
     answered: BTreeMap<Mac, BTreeSet<Ipv4Addr>>,
 }

@@ -3,10 +3,9 @@
 
 use super::ladder::Named;
 use super::phrases::{Phrases, is_dns};
-use crate::app::Side;
 use crate::findings::BLOCKED_BY_SEND_BUFFER;
-use crate::model::{Asked, Cause, ConnectionReport, Fact, Finding, Report, Role, units};
-use crate::wire::Endpoint;
+use crate::model::{Cause, ConnectionReport, Fact, Finding, Invocation, Report, Role, units};
+use crate::wire::{Endpoint, Side};
 
 /// Maximum number of files that a command names; more are written as `FILES`.
 const FILES_MAX: usize = 4;
@@ -258,12 +257,12 @@ fn what(finding: &Finding) -> String {
 }
 
 /// Returns the names of the files and the options that select a part of them.
-fn asked(asked: &Asked) -> String {
+fn asked(asked: &Invocation) -> String {
     let options = asked.options.iter().map(|word| quoted(word));
     std::iter::once(files(asked)).chain(options).collect::<Vec<_>>().join(" ")
 }
 
-fn files(asked: &Asked) -> String {
+fn files(asked: &Invocation) -> String {
     match asked.files.as_slice() {
         [] => "FILE".into(),
         // Standard input cannot be read again.
@@ -302,7 +301,7 @@ mod tests {
     fn files_are_named_as_long_as_they_are_few() {
         let of = |files: &[&str]| {
             let files = files.iter().map(|&it| it.to_owned()).collect();
-            super::files(&Asked { files, ..Asked::default() })
+            super::files(&Invocation { files, ..Invocation::default() })
         };
         assert_eq!(of(&["a.pcap", "b.pcap"]), "a.pcap b.pcap");
         assert_eq!(of(&["-"]), "FILE");

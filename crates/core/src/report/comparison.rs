@@ -9,7 +9,7 @@ pub use sentence::sentence;
 
 use super::layout::{Page, columns_of, left, right};
 use super::style::{Look, Paint};
-use crate::compare::{Comparison, Found, Measured, Outcome, Ranks, Tail, Verdict};
+use crate::compare::{Comparison, ComparisonOutcome, Found, Measured, Ranks, Tail, Verdict};
 use crate::model::units::{self, counted};
 
 /// Owners with a smaller share of the mean exchange, both before and after, are left out unless all
@@ -23,7 +23,7 @@ pub fn render(comparison: &Comparison, look: &Look) -> String {
     page.gap();
     let paint = match comparison.verdict {
         _ if comparison.is_worse() => Paint::Fault,
-        Verdict::Faster if comparison.outcome() == Outcome::NotWorse => Paint::Good,
+        Verdict::Faster if comparison.outcome() == ComparisonOutcome::NotWorse => Paint::Good,
         _ => Paint::Bold,
     };
     page.paragraph(Some(paint), &sentence(comparison), 0);

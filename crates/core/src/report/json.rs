@@ -9,13 +9,13 @@ mod join;
 use self::finding::{FindingView, MadeView};
 use super::phrases;
 use super::{Ladder, Step};
-use crate::app::Side;
 use crate::capture::{FrameId, InputSummary, LinkType};
 use crate::model::units::endpoint;
 use crate::model::{
     Checked, ConnectionReport, DirectionReport, EndpointReport, Fact, Latency, Ledger, Observation,
     OutcomeKind, Outcomes, Owner, Report, SCHEMA_VERSION, Verdict, vantage_id,
 };
+use crate::wire::Side;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -4,10 +4,9 @@
 use super::Phrases;
 use super::layout::{Page, columns_of, cut, left, right};
 use super::style::{Look, Paint};
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::model::{Cause, Class, Evidence, Finding, Owner, units};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 
 /// Segments and gaps between two endpoints, in time order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,12 +1,13 @@
 //! Texts of a finding: the message table of its cause, filled with its facts. Text and JSON both
 //! use these, so they cannot disagree.
 
-use crate::app::{Protocol, Side};
+use crate::app::Protocol;
 use crate::findings::{self, FixRow, Words};
 use crate::model::template::{self, fill, fill_all, fill_first};
 use crate::model::{
     Cause, Evidence, Fact, Family, Finding, Judged, Latency, Observation, Role, units,
 };
+use crate::wire::Side;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

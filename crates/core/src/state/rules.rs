@@ -2,11 +2,10 @@
 //! refute.
 
 use super::{Drops, Listener, Socket, State, is_at};
-use crate::app::Side;
 use crate::findings::NOT_RECEIVED;
 use crate::model::{Cause, Fact, Finding, StateEvidence};
 use crate::state::thresholds::{BUFFER_ROOM_FACTOR, UNREAD_MIN_NS};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use std::net::SocketAddr;
 
 /// Returns the evidence of `state` for or against `finding`, the strongest first; empty if no

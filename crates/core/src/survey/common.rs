@@ -15,7 +15,7 @@ const STEPS_NS: [u64; 2] = [1_000, 100];
 
 /// A sampled packet of one file.
 #[derive(Clone, Copy)]
-pub struct Seen {
+pub struct SampledPacket {
     flow: FlowKey,
     /// Capture time, ns.
     pub time_ns: u64,
@@ -26,19 +26,19 @@ pub struct Seen {
 }
 
 /// Returns the packets of a batch that can be recognised elsewhere, with their fingerprints.
-pub fn seen(batch: &Batch) -> impl Iterator<Item = (u64, Seen)> {
+pub fn seen(batch: &Batch) -> impl Iterator<Item = (u64, SampledPacket)> {
     let segments = batch.segments().map(|segment| {
         let from_client = segment.from_high() == segment.is_client_high();
         let is_control = segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) != 0;
         let ack = (!is_control && segment.flags.has(TcpFlags::ACK)).then_some(segment.ack);
         let (flow, time_ns, has_data) = (segment.flow, segment.time_ns, segment.payload_len > 0);
-        (fingerprint(segment), Seen { flow, time_ns, from_client, has_data, ack })
+        (fingerprint(segment), SampledPacket { flow, time_ns, from_client, has_data, ack })
     });
     let datagrams = batch.datagrams().map(|(carried, payload)| {
         let from_client = datagrams::is_from_client(&carried);
         let flow = FlowKey::new(*carried.source, *carried.destination).0;
         let time_ns = carried.time_ns;
-        let seen = Seen { flow, time_ns, from_client, has_data: true, ack: None };
+        let seen = SampledPacket { flow, time_ns, from_client, has_data: true, ack: None };
         (datagrams::fingerprint(&carried, payload), seen)
     });
     segments.chain(datagrams)
@@ -56,7 +56,7 @@ pub struct Sketch {
     /// Time of the latest packet examined, ns.
     pub last_ns: u64,
     /// Sampled packets by fingerprint.
-    pub seen: HashMap<u64, Seen>,
+    pub seen: HashMap<u64, SampledPacket>,
     /// Fingerprints that occur more than once: copies, of which the first counts, and duplicate
     /// ACKs, whose times are not comparable.
     pub repeated: HashSet<u64>,
@@ -242,14 +242,19 @@ impl Common {
 
     /// Returns for each file how many of its packets belong to these connections, were captured in
     /// the time in which both captured, and fulfil `counts`.
-    fn expected(&self, one: &Sketch, other: &Sketch, counts: fn(&Seen) -> bool) -> [usize; 2] {
+    fn expected(
+        &self,
+        one: &Sketch,
+        other: &Sketch,
+        counts: fn(&SampledPacket) -> bool,
+    ) -> [usize; 2] {
         let mut later: Vec<i64> = self.packets.iter().map(|it| it.later_ns).collect();
         later.sort_unstable();
         let later_ns = later.get(later.len() / 2).copied().unwrap_or(0);
         let shown = |sketch: &Sketch, other: &Sketch, later_ns: i64| {
             let moved = |time_ns: u64| time_ns.saturating_add_signed(-later_ns);
             let time = moved(other.first_ns)..=moved(other.last_ns);
-            let within = |seen: &&Seen| {
+            let within = |seen: &&SampledPacket| {
                 time.contains(&seen.time_ns) && self.flows.contains(&seen.flow) && counts(seen)
             };
             sketch.seen.values().filter(within).count()
@@ -278,7 +283,7 @@ impl Common {
 }
 
 /// Returns the connections of which one sender shows two acknowledgment numbers.
-fn progressed<'a>(packets: impl Iterator<Item = &'a Seen>) -> HashSet<FlowKey> {
+fn progressed<'a>(packets: impl Iterator<Item = &'a SampledPacket>) -> HashSet<FlowKey> {
     let (mut first, mut progressed) = (HashMap::new(), HashSet::new());
     for packet in packets {
         let Some(ack) = packet.ack else { continue };

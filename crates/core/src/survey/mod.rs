@@ -10,7 +10,7 @@ mod common;
 
 use crate::capture::{Block, CaptureError, CaptureSet, Site, Source};
 use crate::pipeline::{Batch, Decoder, Options};
-use crate::survey::common::{COMMON_MIN, Common, Link, Seen, Sketch};
+use crate::survey::common::{COMMON_MIN, Common, Link, SampledPacket, Sketch};
 use hashbrown::HashMap;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -145,7 +145,7 @@ impl Sample {
         Ok(())
     }
 
-    fn take(&mut self, sketch: &mut Sketch, print: u64, seen: Seen) {
+    fn take(&mut self, sketch: &mut Sketch, print: u64, seen: SampledPacket) {
         if print.trailing_zeros() < self.bits {
             return;
         }

@@ -1,10 +1,10 @@
 //! ACKs that were captured, but have not yet taken effect at the sender.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::model::Sighting;
 use crate::queue::Queue;
 use crate::tcp::sequence::widen;
+use crate::wire::Side;
 use std::num::NonZeroU32;
 
 /// A window as it was offered (RFC 9293 §3.8.6).

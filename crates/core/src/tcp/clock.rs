@@ -14,7 +14,7 @@ const DRIFT_NS: i64 = (TIMESTAMP_DRIFT_PPM << STEP_BITS) / 1_000_000;
 /// Compares a sender's timestamps with capture times.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SenderClock {
-    state: State,
+    state: ClockState,
     first_tsval: u32,
     first_ns: u64,
     /// Least difference between capture time and sender's time, ns.
@@ -26,7 +26,7 @@ pub struct SenderClock {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum ClockState {
     #[default]
     Unseen,
     /// It is not yet known whether the clock runs in milliseconds.
@@ -41,34 +41,34 @@ impl SenderClock {
     /// Records that a packet with timestamp `tsval` passed the vantage.
     #[inline]
     pub fn observe(&mut self, tsval: u32, time_ns: u64) {
-        if self.state == State::Unseen {
+        if self.state == ClockState::Unseen {
             let (first_tsval, first_ns) = (tsval, time_ns);
-            *self = Self { state: State::Unproven, first_tsval, first_ns, ..*self };
+            *self = Self { state: ClockState::Unproven, first_tsval, first_ns, ..*self };
         }
         let ticks = tsval.wrapping_sub(self.first_tsval);
-        if ticks > i32::MAX as u32 || self.state == State::Unusable {
+        if ticks > i32::MAX as u32 || self.state == ClockState::Unusable {
             self.queued_ns = 0;
             return;
         }
         let sender_ns = i64::from(ticks) * TIMESTAMP_TICK_NS as i64;
         let here_ns = time_ns.saturating_sub(self.first_ns) as i64;
         if sender_ns > here_ns.max(TIMESTAMP_PROOF_NS as i64).saturating_mul(2) {
-            self.state = State::Unusable;
+            self.state = ClockState::Unusable;
             return;
         }
         let difference_ns = here_ns - sender_ns;
-        if self.state == State::Unproven
+        if self.state == ClockState::Unproven
             && here_ns >= TIMESTAMP_PROOF_NS as i64
             && 2 * sender_ns >= here_ns
         {
-            self.state = State::Runs;
+            self.state = ClockState::Runs;
         }
         let step = (here_ns >> STEP_BITS).min(u32::MAX.into()) as u32;
         let least_ns = self.least_ns + i64::from(step.saturating_sub(self.least_at)) * DRIFT_NS;
         if difference_ns < least_ns {
             (self.least_ns, self.least_at) = (difference_ns, step);
             self.queued_ns = 0;
-        } else if self.state == State::Runs {
+        } else if self.state == ClockState::Runs {
             self.queued_ns = u32::try_from(difference_ns - least_ns).unwrap_or(u32::MAX);
         }
     }
@@ -99,18 +99,18 @@ impl SenderClock {
     /// Returns whether the timestamps may be used: neither does the sender's clock run at another
     /// rate, nor was the capture's clock set.
     pub fn is_usable(&self) -> bool {
-        self.state != State::Unusable
+        self.state != ClockState::Unusable
     }
 
     /// Returns whether packets sent `apart_ns` apart have different timestamps.
     pub fn distinguishes(&self, apart_ns: u64) -> bool {
-        self.state == State::Runs && apart_ns >= 2 * TIMESTAMP_TICK_NS
+        self.state == ClockState::Runs && apart_ns >= 2 * TIMESTAMP_TICK_NS
     }
 
     /// Stops using the timestamps: the capture's clock was set, so that earlier differences mean
     /// nothing.
     pub fn stop_using(&mut self) {
-        self.state = State::Unusable;
+        self.state = ClockState::Unusable;
         self.queued_ns = 0;
     }
 

@@ -34,9 +34,9 @@ mod steady;
 mod suspended;
 mod view;
 
-use crate::app::{Framer, Side};
+use crate::app::Framer;
 use crate::capture::FrameId;
-use crate::model::{Shares, Sighting};
+use crate::model::{CauseSet, Shares, Sighting};
 use crate::tcp::path::Path;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::row::Row;
@@ -45,7 +45,7 @@ use crate::tcp::setup::Setup;
 use crate::tcp::shared::{Shared, Software};
 use crate::tcp::sink::Sink;
 use crate::tcp::timeline::Timeline;
-use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
+use crate::wire::{BySide, Endpoint, FlowKey, Segment, SegmentFlags, Side, TcpFlags};
 use accept::is_refused;
 use awaited::Awaited;
 use cold::Cold;
@@ -87,7 +87,7 @@ pub struct Connection {
     pub hash: u32,
     client_is_high: bool,
     /// Senders of both directions, indexed by side.
-    pub senders: [Sender; 2],
+    pub senders: BySide<Sender>,
     /// Round trips to both ends.
     pub path: Path,
     streams: [Reassembly; 2],
@@ -140,8 +140,8 @@ pub struct Totals {
     pub ledger: Shares,
     /// Time lost to faults, ns.
     pub lost_ns: u64,
-    /// Causes that occurred in the exchanges, one bit each, by silent side.
-    pub causes: [u64; 2],
+    /// Causes that occurred in the exchanges, by silent side.
+    pub causes: BySide<CauseSet>,
     /// The last exchanges that followed each other back to back, if the path is long enough for
     /// that to matter.
     row: Option<Box<Row>>,
@@ -246,7 +246,7 @@ impl Connection {
         let echoes = self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS);
         let carrier = TimestampCarrier::of(segment, self.timeline.active == Some(side));
         if echoes && segment.payload_len == 0 {
-            let clocked = self.senders[side as usize].bulk.is_some();
+            let clocked = self.senders[side].bulk.is_some();
             take_timestamps(&mut self.cold, &mut self.path, (side, segment), carrier, clocked);
         }
         if segment.flags.has(TcpFlags::ACK) {
@@ -258,7 +258,7 @@ impl Connection {
             if echoes {
                 // A sample is added after the silence is judged, so that it cannot change the path
                 // by which the silence is judged.
-                let clocked = self.senders[side as usize].bulk.is_some();
+                let clocked = self.senders[side].bulk.is_some();
                 take_timestamps(&mut self.cold, &mut self.path, (side, segment), carrier, clocked);
             }
         } else {
@@ -280,8 +280,8 @@ impl Connection {
     /// accepts it.
     #[inline]
     fn accept(&mut self, side: Side, segment: &Segment) -> bool {
-        let peer_number = self.senders[side.peer() as usize].packets.last.ip_id;
-        if self.senders[side as usize].packet(segment, peer_number) {
+        let peer_number = self.senders[side.peer()].packets.last.ip_id;
+        if self.senders[side].packet(segment, peer_number) {
             self.cold.faults_mut().duplicates += 1;
             if segment.flags.has(TcpFlags::SYN) && !segment.facts.has(SegmentFlags::RECEIVED) {
                 self.setup.deny_arrival();
@@ -343,7 +343,7 @@ impl Connection {
     fn note_packet(&mut self, side: Side, segment: &Segment) {
         self.last = Sighting::of(side, segment);
         self.path.note_frame(side, segment);
-        if self.senders[side as usize].packets.ids.take_late() {
+        if self.senders[side].packets.ids.take_late() {
             self.settle(&Event::Late { side, number: segment.ip_id });
         }
         if self.cold.questions().is_some_and(Questions::is_queue_open) {
@@ -388,20 +388,20 @@ impl Connection {
     /// Processes a segment without payload, which may be a window probe.
     #[inline]
     fn take_empty(&mut self, side: Side, segment: &Segment) {
-        if is_window_probe(&mut self.senders[side as usize], segment) {
+        if is_window_probe(&mut self.senders[side], segment) {
             if self.awaited().may_be_under_way(side) {
                 let first_ns = self.first_ns;
                 self.begin_mid_message(side, segment, first_ns);
             }
-            self.senders[side as usize].since.stored_mut().probed(side, segment);
-            self.senders[side as usize].history_mut().window.probes += 1;
+            self.senders[side].since.stored_mut().probed(side, segment);
+            self.senders[side].history_mut().window.probes += 1;
         } else if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0 {
-            if self.cold.is_gap_open() && self.senders[side as usize].space.is_keep_alive(segment) {
+            if self.cold.is_gap_open() && self.senders[side].space.is_keep_alive(segment) {
                 self.settle(&Event::KeepAlive { side });
             }
-            self.senders[side as usize].announce(segment);
-            if side == Side::Server && self.senders[side as usize].is_troubled() {
-                let server = &self.senders[Side::Server as usize];
+            self.senders[side].announce(segment);
+            if side == Side::Server && self.senders[side].is_troubled() {
+                let server = &self.senders[Side::Server];
                 let begins = server.in_order();
                 if !self.timeline.has_begun()
                     && !self.mid_stream
@@ -409,7 +409,7 @@ impl Connection {
                 {
                     // The server sent the first data, from this position on.
                     let mut at = self.at(Side::Server, segment);
-                    at.positions[Side::Server as usize] = begins;
+                    at.positions[Side::Server] = begins;
                     self.timeline.await_greeting(&at, &mut self.setup);
                 }
             }

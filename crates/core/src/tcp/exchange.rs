@@ -1,26 +1,30 @@
 //! Exchanges of one connection: their start, their end, and the owners of their time.
 
+mod account;
 mod changes;
 mod opening;
 mod revisions;
 
+pub use account::{Account, Concerned, GapPlace, Part};
 pub use opening::Opening;
 
 pub(in crate::tcp) use revisions::Change;
-pub use revisions::Revision;
+pub use revisions::{Recording, Revision};
 
-use crate::app::{ErrorCode, Label, Side};
+use crate::app::{ErrorCode, Label};
+use crate::capture::FrameId;
 use crate::judge::{self, Gap, Turn};
 use crate::model::{
-    Cause, Class, Clearest, Family, Outcome, Owner, Shares, Sighting, Slice, Slices,
+    Cause, CauseSet, Class, Clearest, Family, Outcome, Owner, Sighting, Slice, Slices,
 };
 use crate::tcp::pause::Pauses;
+use crate::tcp::setup::Split;
+use crate::wire::{BySide, Side};
 use std::num::NonZeroU64;
 
 /// Part that one cause has in one exchange, with the clearest gap as evidence.
 #[derive(Clone, Debug)]
 pub struct Chain {
-    /// The cause.
     pub cause: Cause,
     /// The silent side.
     pub sender: Side,
@@ -100,7 +104,7 @@ pub struct Exchange {
     /// in progress when the capture began, ns; 0 if none has passed.
     pub answered_ns: u64,
     /// Time of the exchange by owner; the sum is its wall time.
-    pub ledger: Shares,
+    pub ledger: Account,
     /// Time of the exchange by cause.
     pub chains: Vec<Chain>,
     /// How the exchange ended.
@@ -139,13 +143,13 @@ pub struct Exchange {
     /// Position of the client's stream at which the request began, and the time of that, ns.
     pub(super) asked_at: (u64, u64),
     /// Position of each side's stream at the start of the exchange.
-    pub began_at: [u64; 2],
+    pub began_at: BySide<u64>,
     /// Pauses of the server of which it is not yet known whether the client waited.
     pub(super) pauses: Option<Box<Pauses>>,
     /// Time attributed to `congestion_window` that may still turn out to belong to a ceiling, ns.
     pub(super) provisional_ns: u64,
     /// Round trip between the vantage and each side that was used in judging, ns.
-    pub(super) known_rtts_ns: [u64; 2],
+    pub(super) known_rtts_ns: BySide<u64>,
     /// Time of the server while the client sent more, ns: it is part of the wait for the response.
     pub(super) waited_ns: u64,
     /// Number of gaps in which a side with more to send waited only for one round trip of the path.
@@ -188,20 +192,20 @@ impl Exchange {
 
     /// Corrects an exchange that was judged while only upper bounds of the round trips were known:
     /// they are `known_rtts_ns`, indexed by side.
-    pub(super) fn set_known_rtts(&mut self, known_rtts_ns: [u64; 2]) {
-        let more_ns = |side: Side| {
-            known_rtts_ns[side as usize].saturating_sub(self.known_rtts_ns[side as usize])
-        };
+    pub(super) fn set_known_rtts(&mut self, known_rtts_ns: BySide<u64>) {
+        let more_ns = |side: Side| known_rtts_ns[side].saturating_sub(self.known_rtts_ns[side]);
         let [to_client_ns, to_server_ns] = Side::ALL.map(more_ns);
         if self.outcome.is_complete() {
-            self.ledger.add(Owner::Path, to_client_ns);
+            self.ledger.add_after(Owner::Path, to_client_ns, self.last_byte());
         }
         self.known_rtts_ns = known_rtts_ns;
         let answered = |chain: &&mut Chain| {
             chain.cause == Cause::ServerThink && chain.gap.turn == Turn::Answers
         };
         let Some(chain) = self.chains.iter_mut().find(answered) else { return };
-        let ns = self.ledger.transfer(Owner::Server, Owner::Path, to_server_ns.min(chain.ns));
+        let answer = Concerned::of(Owner::Server, Cause::ServerThink).at(chain.gap.next.frame);
+        let way = Slice::plain(Owner::Path, to_server_ns.min(chain.ns));
+        let ns = self.ledger.transfer(answer, way);
         chain.ns -= ns.min(chain.ns);
         chain.longest_ns = chain.longest_ns.saturating_sub(ns).min(chain.ns);
         chain.gap.rtt.known_ns += ns;
@@ -212,9 +216,14 @@ impl Exchange {
     #[inline]
     pub(super) fn note_rtt(&mut self, gap: &Gap) {
         if gap.turn == Turn::Answers {
-            let known_ns = &mut self.known_rtts_ns[gap.sender as usize];
+            let known_ns = &mut self.known_rtts_ns[gap.sender];
             *known_ns = gap.rtt.known_ns.max(*known_ns);
         }
+    }
+
+    /// Time and frame of the last byte, behind which its way to the client lies.
+    pub(super) fn last_byte(&self) -> (u64, FrameId) {
+        (self.end_ns, self.last.frame)
     }
 
     /// Wall time of the exchange, ns.
@@ -227,9 +236,9 @@ impl Exchange {
         self.response_end.is_some()
     }
 
-    /// Causes that occurred in the exchange, one bit each.
-    pub fn causes(&self) -> u64 {
-        self.chains.iter().fold(0, |all, chain| all | 1 << chain.cause as u64)
+    /// Causes that occurred in the exchange.
+    pub fn causes(&self) -> CauseSet {
+        self.chains.iter().map(|chain| chain.cause).collect()
     }
 
     /// Returns whether this counts as an exchange: it was answered or refused, or time passed while
@@ -265,14 +274,14 @@ impl Exchange {
     /// of that, ns.
     pub fn began(&self, sender: Side) -> (u64, u64) {
         let at_ns = if sender == Side::Server { self.answered_ns } else { self.first.time_ns };
-        (self.began_at[sender as usize], at_ns)
+        (self.began_at[sender], at_ns)
     }
 
     /// Payload that `sender`, whose stream is at `position`, has sent in the exchange, bytes.
     pub fn sent_bytes(&self, sender: Side, position: u64) -> u64 {
         let end = self.response_end.filter(|_| sender == Side::Server);
         let end = end.map_or(position, |end| end.get().min(position));
-        end.saturating_sub(self.began_at[sender as usize])
+        end.saturating_sub(self.began_at[sender])
     }
 
     /// Time attributed to timeouts of `sender`, ns.
@@ -302,9 +311,20 @@ impl Exchange {
         paused
     }
 
-    /// Sets the cause of the repeated part of the set-up.
-    pub fn set_up_cost(&mut self, cause: Cause, syn: Sighting) {
+    /// Adds the time of the set-up, before the exchange's first data in `frame`.
+    pub(super) fn set_up(&mut self, split: &Split, frame: FrameId) {
+        for &(owner, from_ns, to_ns) in &split.spans {
+            let slice = Slice::plain(owner, to_ns.saturating_sub(from_ns));
+            self.ledger.add(slice, GapPlace::of_both(from_ns, frame));
+        }
+        self.repeated_setup_ns = split.repeated_ns();
+    }
+
+    /// Sets the cause of the repeated part of the set-up, whose time `owner` has.
+    pub fn set_up_cost(&mut self, (owner, cause): (Owner, Cause), syn: Sighting) {
         let ns = self.repeated_setup_ns;
+        self.ledger
+            .transfer(Concerned::of(Owner::SynRetransmit, None), Slice::of(owner, cause, ns));
         let gap = Gap::between(Side::Client, self.start_ns, self.start_ns + ns, syn, syn);
         self.join(Chain::of(cause, Side::Client, ns, gap));
     }
@@ -312,10 +332,13 @@ impl Exchange {
     /// Adds the part of a gap that lies after the start of the exchange.
     pub fn attribute_since_begun(&mut self, slices: &Slices, gap: &Gap) {
         let mut before_ns = self.start_ns.saturating_sub(gap.start_ns);
+        let mut at_ns = gap.start_ns;
         for slice in slices.iter() {
             let skipped_ns = before_ns.min(slice.ns);
             before_ns -= skipped_ns;
-            self.attribute(&Slice { ns: slice.ns - skipped_ns, ..*slice }, gap);
+            let since_ns = at_ns + skipped_ns;
+            at_ns += slice.ns;
+            self.attribute_since(since_ns, &Slice { ns: slice.ns - skipped_ns, ..*slice }, gap);
         }
     }
 
@@ -339,8 +362,13 @@ impl Exchange {
     /// Adds a gap of the client before another request: this exchange was waiting for its response.
     pub fn attribute_waiting(&mut self, gap: &Gap) {
         let [path, server] = self.waiting(gap);
-        self.ledger.add(Owner::Path, path.ns);
-        self.ledger.add(Owner::Server, server.ns);
+        let begin_ns = gap.start_ns.max(self.start_ns).min(gap.end_ns);
+        let since = |start_ns| {
+            let (sender, frame) = (Some(Side::Server), gap.next.frame);
+            GapPlace { sender, start_ns, frame }
+        };
+        self.ledger.add(path, since(begin_ns));
+        self.ledger.add(server, since(begin_ns + path.ns));
         self.waited_ns += server.ns;
     }
 
@@ -353,12 +381,18 @@ impl Exchange {
         [path, judge::busy(Side::Server, gap.end_ns - arrived_ns)]
     }
 
-    /// Adds a slice of `gap` to the ledger and the chains.
+    /// Adds a slice of `gap`, with which the gap begins, to the ledger and the chains.
     pub fn attribute(&mut self, slice: &Slice, gap: &Gap) {
+        self.attribute_since(gap.start_ns, slice, gap);
+    }
+
+    /// Adds a slice of `gap` that begins at `start_ns` to the ledger and the chains.
+    pub fn attribute_since(&mut self, start_ns: u64, slice: &Slice, gap: &Gap) {
         if slice.ns == 0 {
             return;
         }
-        self.ledger.add(slice.owner, slice.ns);
+        let (sender, frame) = (Some(gap.sender), gap.next.frame);
+        self.ledger.add(*slice, GapPlace { sender, start_ns, frame });
         let on_the_way = slice.owner == Owner::Path && gap.turn == Turn::Continues;
         let on_the_way = on_the_way && 2 * slice.ns >= gap.rtt.base_ns;
         self.path_waits = self.path_waits.saturating_add(on_the_way.into());

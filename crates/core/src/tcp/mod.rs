@@ -40,6 +40,7 @@ mod tracker;
 
 pub use connection::{Connection, IcmpReport};
 pub(crate) use early::EarlyBytes;
+pub(crate) use exchange::{Account, Concerned, GapPlace, Part};
 pub use exchange::{Chain, Exchange, Revision};
 pub use path::Path;
 pub(crate) use sender::{Copies, Kind, window_opened_by};

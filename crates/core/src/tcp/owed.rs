@@ -17,7 +17,6 @@ pub struct Owed {
 /// A response, nothing, or one of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Debt {
-    /// A response.
     Response,
     /// Nothing, by a rule.
     Nothing(Rule),

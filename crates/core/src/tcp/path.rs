@@ -1,12 +1,11 @@
 //! Round trips between the vantage and both ends, and the location of the vantage that follows from
 //! them.
 
-use crate::app::Side;
 use crate::judge::RoundTrips;
 use crate::judge::thresholds::{AT_ONCE_PART, DELAYED_ACK_MIN_NS, HOST_DELAY_MAX_NS};
 use crate::model::Vantage;
 use crate::tcp::thresholds::{RTO_MAX_NS, VANTAGE_ON_HOST_NS};
-use crate::wire::{Segment, SegmentFlags};
+use crate::wire::{BySide, Segment, SegmentFlags, Side};
 
 /// Minimum round-trip times between the vantage and the two ends of one connection.
 ///
@@ -17,7 +16,7 @@ use crate::wire::{Segment, SegmentFlags};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Path {
     /// Round trips indexed by side.
-    legs: [LegRtt; 2],
+    legs: BySide<LegRtt>,
 }
 
 /// The estimated round trip of one leg of the path, packed into one word to save memory.
@@ -126,8 +125,8 @@ impl Path {
     /// Adds a round-trip sample between the vantage and `side`.
     pub fn sample(&mut self, side: Side, rtt_ns: u64) {
         if rtt_ns <= RTO_MAX_NS {
-            self.legs[side as usize].add_certain(rtt_ns);
-            self.legs[side as usize].count();
+            self.legs[side].add_certain(rtt_ns);
+            self.legs[side].count();
         }
     }
 
@@ -135,7 +134,7 @@ impl Path {
     /// round trip itself, otherwise an upper bound.
     pub fn sample_without_handshake(&mut self, side: Side, rtt_ns: u64, is_exact: bool) {
         if rtt_ns <= RTO_MAX_NS {
-            let leg = &mut self.legs[side as usize];
+            let leg = &mut self.legs[side];
             leg.add_uncertain(rtt_ns);
             leg.count();
             leg.0 |= if is_exact { LegRtt::KNOWN } else { 0 };
@@ -145,13 +144,13 @@ impl Path {
     /// Removes all samples for `side`, whose times turned out to be wrong.
     #[cold]
     pub fn forget(&mut self, side: Side) {
-        self.legs[side as usize].0 &= LegRtt::FRAMES;
+        self.legs[side].0 &= LegRtt::FRAMES;
     }
 
     /// Notes how `segment` of `side` was framed, if that shows something of the place.
     #[inline]
     pub fn note_frame(&mut self, side: Side, segment: &Segment) {
-        let leg = &mut self.legs[side as usize].0;
+        let leg = &mut self.legs[side].0;
         if segment.facts.has(SegmentFlags::PADDED) {
             *leg |= LegRtt::PADDED;
         }
@@ -168,9 +167,9 @@ impl Path {
     /// wireless station (IEEE 802.11 does not pad) look the same at its access point.
     #[inline]
     fn is_framed_at(&self, side: Side) -> bool {
-        let leg = self.legs[side as usize];
+        let leg = self.legs[side];
         leg.has_only(LegRtt::UNPADDED)
-            && self.legs[side.peer() as usize].has_only(LegRtt::PADDED)
+            && self.legs[side.peer()].has_only(LegRtt::PADDED)
             && !leg.is_always_long()
     }
 
@@ -193,7 +192,7 @@ impl Path {
     /// Minimum round trip to `side` by the samples alone, ns; 0 if there is none.
     #[inline]
     fn sampled_ns(&self, side: Side) -> u64 {
-        let leg = self.legs[side as usize];
+        let leg = self.legs[side];
         let least_ns = leg.least().saturating_sub(1);
         if leg.others() < LegRtt::OTHERS_MAX {
             return least_ns;
@@ -213,12 +212,12 @@ impl Path {
 
     /// Returns whether the round trip to `side` is known, and not only an upper bound.
     pub fn is_known(&self, side: Side) -> bool {
-        self.legs[side as usize].is_known() || self.is_framed_at(side)
+        self.legs[side].is_known() || self.is_framed_at(side)
     }
 
     /// Returns whether there is a sample for `side`.
     pub fn has_sample(&self, side: Side) -> bool {
-        self.legs[side as usize].least() > 0
+        self.legs[side].least() > 0
     }
 
     /// Minimum round trip between client and server, ns.

@@ -2,15 +2,15 @@
 //! the client waited for the data that followed. Feeds, heartbeats and events are unsolicited.
 
 use crate::judge::thresholds::{AT_ONCE_PART, INITIAL_WINDOW_BYTES};
-use crate::model::{Shares, Sighting};
-use crate::tcp::exchange::{Chain, Exchange};
+use crate::model::Sighting;
+use crate::tcp::exchange::{Account, Chain, Exchange};
 use crate::tcp::owed::{Debt, Receipts};
 use crate::tcp::thresholds::STREAM_PAUSES;
 
 /// Copy of the state of an exchange, which can be restored.
 #[derive(Clone, Debug)]
 pub struct Saved {
-    ledger: Shares,
+    ledger: Account,
     chains: Vec<Chain>,
     end_ns: u64,
     last: Sighting,

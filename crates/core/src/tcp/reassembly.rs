@@ -2,7 +2,7 @@
 //! skipped.
 
 use super::early::{EarlyBytes, Piece};
-use crate::app::Side;
+use crate::wire::Side;
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 

@@ -39,12 +39,12 @@ pub(super) use stamp::{Stamp, too_early};
 pub(super) use steady::LoneSegment;
 pub(super) use stream::Rtts;
 
-use crate::app::Side;
 use crate::judge::Recovery;
 use crate::model::DirectionReport;
 use crate::tcp::acks::PendingAcks;
 use crate::tcp::clock::SenderClock;
 use crate::tcp::sent::SentLog;
+use crate::wire::Side;
 pub use bulk::{Bulk, Near};
 pub(crate) use copies::Copies;
 pub use departure::Departure;

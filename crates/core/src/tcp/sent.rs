@@ -1,12 +1,11 @@
 //! Log of the sent segments that are not yet acknowledged. It shows which sizes arrive, and which
 //! frame a retransmission repeats.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::model::Sighting;
 use crate::queue::Queue;
 use crate::tcp::sequence::widen;
-use crate::wire::Segment;
+use crate::wire::{Segment, Side};
 use std::num::NonZeroU32;
 
 /// Greatest number of unacknowledged segments that are remembered for one sender. It is mostly

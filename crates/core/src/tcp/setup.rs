@@ -3,13 +3,12 @@
 mod steps;
 mod syn;
 
-use crate::app::Side;
 use crate::judge::thresholds::{HABIT_MIN, RTO_INITIAL_NS, RTO_MIN_NS};
-use crate::model::{Cause, Owner, Shares, Sighting};
+use crate::model::{Cause, Owner, Sighting};
 use crate::tcp::path::Path;
 use crate::tcp::thresholds::{ACK_WITHIN_NS, HANDSHAKE_WAITED_FOR_NS};
-use crate::wire::{Segment, TcpFlags};
-use steps::{Step, Steps};
+use crate::wire::{Segment, Side, TcpFlags};
+use steps::{HandshakeStep, Steps};
 pub use syn::{Syn, SynMarks};
 
 /// The TTLs with which systems begin: Linux and macOS, Windows, others.
@@ -88,20 +87,43 @@ struct Repeated {
     rejected: bool,
 }
 
+/// Time of the set-up by owner.
+#[derive(Clone, Copy, Debug)]
+pub struct Split {
+    /// Its parts, one after the other: owner, start and end, ns.
+    pub spans: [(Owner, u64, u64); 4],
+    /// Time after the set-up, which is the client's own and delays nothing, ns.
+    pub rested_ns: u64,
+}
+
+impl Default for Split {
+    fn default() -> Self {
+        Self { spans: [(Owner::Connect, 0, 0); 4], rested_ns: 0 }
+    }
+}
+
+impl Split {
+    /// Time that repeated SYNs and SYN-ACKs took, ns.
+    pub fn repeated_ns(&self) -> u64 {
+        let repeated = self.spans.iter().filter(|(owner, ..)| *owner == Owner::SynRetransmit);
+        repeated.map(|(_, from_ns, to_ns)| to_ns.saturating_sub(*from_ns)).sum()
+    }
+}
+
 impl Setup {
     /// Processes a segment of the client.
     pub fn client(&mut self, segment: &Segment) {
         let here = Sighting::of(Side::Client, segment);
         if segment.flags.has(TcpFlags::SYN) {
             self.syns = self.syns.saturating_add(1);
-            self.steps.note(Step::Syn, here);
+            self.steps.note(HandshakeStep::Syn, here);
             let marks = SynMarks::of(segment);
             if self.syns == 1 {
                 self.steps.syn_tsval = marks.tsval;
                 self.steps.traits |= marks.traits;
                 self.syn_ttl = marks.ttl;
             } else {
-                let unanswered = !self.steps.has(Step::SynAck);
+                let unanswered = !self.steps.has(HandshakeStep::SynAck);
                 let repeated = self.repeated.get_or_insert_default();
                 repeated.syn.get_or_insert(here);
                 if unanswered {
@@ -111,15 +133,17 @@ impl Setup {
                     repeated.syn_after_answer_ns = here.time_ns;
                 }
             }
-        } else if self.steps.has(Step::SynAck) && segment.flags.has(TcpFlags::ACK) {
-            if let Some(repeated) = self.repeated.as_mut().filter(|_| !self.steps.has(Step::Ack)) {
+        } else if self.steps.has(HandshakeStep::SynAck) && segment.flags.has(TcpFlags::ACK) {
+            if let Some(repeated) =
+                self.repeated.as_mut().filter(|_| !self.steps.has(HandshakeStep::Ack))
+            {
                 let again = &repeated.syn_ack_tsvals;
                 let of_another = |tsecr| again.last() != Some(&tsecr);
                 let of_first = |tsecr| again.len() < TIMES_MAX && !again.contains(&tsecr);
                 repeated.acks_earlier = segment.echoes().is_some_and(of_another);
                 repeated.acks_first = segment.echoes().is_some_and(of_first);
             }
-            self.steps.note(Step::Ack, here);
+            self.steps.note(HandshakeStep::Ack, here);
         }
     }
 
@@ -128,7 +152,7 @@ impl Setup {
         let here = Sighting::of(Side::Server, segment);
         if segment.flags.has(TcpFlags::SYN | TcpFlags::ACK) {
             self.syn_acks = self.syn_acks.saturating_add(1);
-            self.steps.note(Step::SynAck, here);
+            self.steps.note(HandshakeStep::SynAck, here);
             if self.syn_acks == 1 {
                 if let Some(repeated) = &mut self.repeated {
                     let last = repeated.syns.last().map(|last| last.marks.tsval);
@@ -138,7 +162,7 @@ impl Setup {
             }
             let repeated = self.repeated.get_or_insert_default();
             repeated.syn_ack.get_or_insert(here);
-            match self.steps.get(Step::Ack) {
+            match self.steps.get(HandshakeStep::Ack) {
                 None => {
                     keep(&mut repeated.syn_acks_ns, here.time_ns);
                     keep(&mut repeated.syn_ack_tsvals, segment.tsval);
@@ -146,7 +170,7 @@ impl Setup {
                 Some(_) => keep(&mut repeated.after_ack_ns, here.time_ns),
             }
         } else if segment.flags.has(TcpFlags::RST) && !self.confirmed {
-            self.refused = !self.steps.has(Step::SynAck) && self.syns > 0;
+            self.refused = !self.steps.has(HandshakeStep::SynAck) && self.syns > 0;
         } else {
             self.confirmed = true;
         }
@@ -156,11 +180,11 @@ impl Setup {
     pub fn frames(&self) -> SetupFrames {
         let repeated = self.repeated.as_deref();
         SetupFrames {
-            syn: self.steps.get(Step::Syn),
+            syn: self.steps.get(HandshakeStep::Syn),
             syn_again: repeated.and_then(|repeated| repeated.syn.known()),
-            syn_ack: self.steps.get(Step::SynAck),
+            syn_ack: self.steps.get(HandshakeStep::SynAck),
             syn_ack_again: repeated.and_then(|repeated| repeated.syn_ack.known()),
-            ack: self.steps.get(Step::Ack),
+            ack: self.steps.get(HandshakeStep::Ack),
         }
     }
 
@@ -183,7 +207,7 @@ impl Setup {
     /// Returns whether the client's SYN, if it was seen, does not ask for ECN: then no packet of the
     /// connection can be marked (RFC 3168 §6.1.1).
     pub fn lacks_ecn(&self) -> bool {
-        self.steps.has(Step::Syn) && !self.marks().has(SynMarks::ECN)
+        self.steps.has(HandshakeStep::Syn) && !self.marks().has(SynMarks::ECN)
     }
 
     /// Returns whether both sides offered SACK, so that a receiver can report duplicates (RFC
@@ -194,38 +218,37 @@ impl Setup {
 
     /// Time of the first SYN, ns.
     pub fn syn_first_ns(&self) -> Option<u64> {
-        self.steps.get(Step::Syn).map(|syn| syn.time_ns)
+        self.steps.get(HandshakeStep::Syn).map(|syn| syn.time_ns)
     }
 
     /// Time of the first SYN-ACK, ns.
     pub fn syn_ack_first_ns(&self) -> Option<u64> {
-        self.steps.get(Step::SynAck).map(|syn_ack| syn_ack.time_ns)
+        self.steps.get(HandshakeStep::SynAck).map(|syn_ack| syn_ack.time_ns)
     }
 
     /// Returns whether the client's ACK was seen.
     #[inline]
     pub fn is_established(&self) -> bool {
-        self.steps.has(Step::Ack)
+        self.steps.has(HandshakeStep::Ack)
     }
 
     /// Time of the client's ACK, ns.
     pub fn established_ns(&self) -> Option<u64> {
-        self.steps.get(Step::Ack).map(|ack| ack.time_ns)
+        self.steps.get(HandshakeStep::Ack).map(|ack| ack.time_ns)
     }
 
     /// Time of the last SYN before the first SYN-ACK, ns; 0 if there was none.
     pub fn syn_last_ns(&self) -> u64 {
         let last = self.repeated.as_ref().and_then(|repeated| repeated.syns.last());
-        last.map_or(0, |last| last.time_ns).max(self.steps.time_ns(Step::Syn))
+        last.map_or(0, |last| last.time_ns).max(self.steps.time_ns(HandshakeStep::Syn))
     }
 
     /// Returns the SYNs before the first SYN-ACK, the last of many in place of those before it.
     pub fn syns_before_answer(&self) -> impl Iterator<Item = Syn> + '_ {
-        let first = self.steps.get(Step::Syn).map(|Sighting { time_ns, frame, .. }| Syn {
-            time_ns,
-            frame,
-            marks: self.marks(),
-        });
+        let first = self
+            .steps
+            .get(HandshakeStep::Syn)
+            .map(|Sighting { time_ns, frame, .. }| Syn { time_ns, frame, marks: self.marks() });
         let again = self.repeated.iter().flat_map(|repeated| &repeated.syns);
         first.into_iter().chain(again.copied())
     }
@@ -262,7 +285,7 @@ impl Setup {
 
     /// Returns the SYN that the first SYN-ACK answers: the last, if the answer could come as soon.
     pub fn answered_syn(&self, path: &Path) -> Option<Syn> {
-        let syn_ack = self.steps.get(Step::SynAck)?;
+        let syn_ack = self.steps.get(HandshakeStep::SynAck)?;
         let answers_last = self.repeated.as_ref().is_none_or(|repeated| repeated.answers_last);
         let is_due =
             |syn: &Syn| answers_last || is_due(syn.time_ns, syn_ack.time_ns, Side::Server, path);
@@ -273,7 +296,7 @@ impl Setup {
     /// Time of the last SYN-ACK before the client's ACK, ns; 0 if there was none.
     pub fn syn_ack_last_ns(&self) -> u64 {
         last_ns(self.repeated.as_ref().map(|repeated| &repeated.syn_acks_ns))
-            .max(self.steps.time_ns(Step::SynAck))
+            .max(self.steps.time_ns(HandshakeStep::SynAck))
     }
 
     /// Time from the first SYN to the one that was answered, plus the same for SYN-ACKs, ns. If the
@@ -281,29 +304,29 @@ impl Setup {
     /// repetition sooner than an answer to the repetition could.
     pub fn repeated_ns(&self, path: &Path) -> u64 {
         let Some(repeated) = self.repeated.as_deref() else { return 0 };
-        let answered_by = |first: Step, again_ns: &[u64], answer_ns: u64, side: Side| {
+        let answered_by = |first: HandshakeStep, again_ns: &[u64], answer_ns: u64, side: Side| {
             let is_due = |&&sent_ns: &&u64| is_due(sent_ns, answer_ns, side, path);
             let answered = again_ns.iter().rfind(is_due);
             answered.map_or(0, |&sent_ns| sent_ns.saturating_sub(self.steps.time_ns(first)))
         };
-        let syns_ns = match self.steps.get(Step::SynAck) {
+        let syns_ns = match self.steps.get(HandshakeStep::SynAck) {
             Some(syn_ack) if !repeated.answers_last => {
                 let syns_ns: Vec<_> = repeated.syns.iter().map(|syn| syn.time_ns).collect();
-                answered_by(Step::Syn, &syns_ns, syn_ack.time_ns, Side::Server)
+                answered_by(HandshakeStep::Syn, &syns_ns, syn_ack.time_ns, Side::Server)
             }
-            _ => self.syn_last_ns().saturating_sub(self.steps.time_ns(Step::Syn)),
+            _ => self.syn_last_ns().saturating_sub(self.steps.time_ns(HandshakeStep::Syn)),
         };
         let rtt_client_ns = path.known_rtt_ns(Side::Client);
-        let syn_acks_ns = match self.steps.get(Step::Ack) {
+        let syn_acks_ns = match self.steps.get(HandshakeStep::Ack) {
             Some(ack) if self.is_answered_late(ack.time_ns, rtt_client_ns) => 0,
             Some(_) if self.has_heard_first_answer() => 0,
             Some(_) if repeated.acks_earlier && !path.has_sample(Side::Client) => 0,
             Some(ack) => {
-                answered_by(Step::SynAck, &repeated.syn_acks_ns, ack.time_ns, Side::Client)
+                answered_by(HandshakeStep::SynAck, &repeated.syn_acks_ns, ack.time_ns, Side::Client)
             }
             None => {
                 let last_ns = self.unheard_until_ns().unwrap_or(0).max(self.syn_ack_last_ns());
-                last_ns.saturating_sub(self.steps.time_ns(Step::SynAck))
+                last_ns.saturating_sub(self.steps.time_ns(HandshakeStep::SynAck))
             }
         };
         syns_ns + syn_acks_ns
@@ -314,7 +337,8 @@ impl Setup {
     /// §3.10.7.3).
     pub fn unheard_until_ns(&self) -> Option<u64> {
         let after_ns = self.repeated.as_ref()?.syn_after_answer_ns;
-        let is_unheard = self.steps.has(Step::SynAck) && !self.is_established() && !self.confirmed;
+        let is_unheard =
+            self.steps.has(HandshakeStep::SynAck) && !self.is_established() && !self.confirmed;
         (after_ns > 0 && is_unheard && !self.refused).then_some(after_ns)
     }
 
@@ -322,7 +346,7 @@ impl Setup {
     /// connection then.
     pub fn is_first_syn_answered(&self) -> bool {
         let before = self.repeated.as_ref().map_or(0, |repeated| repeated.syns.len());
-        self.steps.has(Step::Syn) && self.steps.has(Step::SynAck) && before == 0
+        self.steps.has(HandshakeStep::Syn) && self.steps.has(HandshakeStep::SynAck) && before == 0
     }
 
     /// Returns whether the client was late with its ACK.
@@ -435,7 +459,9 @@ impl Setup {
     /// answers a spuriously repeated SYN by a SYN-ACK as well; away from the server, where these
     /// are not recognised, one is deducted per repeated SYN.
     pub fn syn_acks_after_ack(&self, path: &Path) -> u32 {
-        let Some((repeated, ack)) = self.repeated.as_deref().zip(self.steps.get(Step::Ack)) else {
+        let Some((repeated, ack)) =
+            self.repeated.as_deref().zip(self.steps.get(HandshakeStep::Ack))
+        else {
             return 0;
         };
         let arrived_ns = ack.time_ns + path.rtt_ns(Side::Server) + RTO_MIN_NS;
@@ -472,10 +498,10 @@ impl Setup {
 
     /// Returns the step toward `side`, the step back, and the number of times the former was sent.
     #[inline]
-    fn leg(&self, side: Side) -> (Step, Step, u16) {
+    fn leg(&self, side: Side) -> (HandshakeStep, HandshakeStep, u16) {
         match side {
-            Side::Server => (Step::Syn, Step::SynAck, self.syns),
-            Side::Client => (Step::SynAck, Step::Ack, self.syn_acks),
+            Side::Server => (HandshakeStep::Syn, HandshakeStep::SynAck, self.syns),
+            Side::Client => (HandshakeStep::SynAck, HandshakeStep::Ack, self.syn_acks),
         }
     }
 
@@ -487,13 +513,11 @@ impl Setup {
     }
 
     /// Splits the time of the set-up until `until_ns` (the first byte of the request) among its
-    /// owners. Returns the part that retransmissions took, and the time after the set-up, which is
-    /// the client's own and delays nothing, ns.
-    pub fn split(&self, until_ns: u64, rtt_client_ns: u64, ledger: &mut Shares) -> (u64, u64) {
-        let Some(first_ns) = self.syn_first_ns() else { return (0, 0) };
-        let total_ns = until_ns.saturating_sub(first_ns);
+    /// owners.
+    pub fn split(&self, until_ns: u64, rtt_client_ns: u64) -> Split {
+        let Some(first_ns) = self.syn_first_ns() else { return Split::default() };
         let answered_ns = self.syn_ack_first_ns().unwrap_or(until_ns).min(until_ns);
-        let repeated_syn_ns = self.syn_last_ns().min(answered_ns).saturating_sub(first_ns);
+        let sent_ns = self.syn_last_ns().min(answered_ns).max(first_ns);
         let acked_ns = self.established_ns().unwrap_or(until_ns).min(until_ns);
         let last_answer_ns = match self.is_answered_late(acked_ns, rtt_client_ns) {
             true => answered_ns,
@@ -502,11 +526,16 @@ impl Setup {
                 .max(self.unheard_until_ns().unwrap_or(0))
                 .clamp(answered_ns, until_ns),
         };
-        let repeated_ns = repeated_syn_ns + (last_answer_ns - answered_ns);
         let rested_ns = (until_ns - last_answer_ns).saturating_sub(rtt_client_ns);
-        ledger.add(Owner::SynRetransmit, repeated_ns);
-        ledger.add(Owner::Connect, total_ns.saturating_sub(repeated_ns + rested_ns));
-        (repeated_ns, rested_ns)
+        // The SYN-ACK may have been captured before the SYN.
+        let acking_ns = last_answer_ns + first_ns.saturating_sub(answered_ns);
+        let spans = [
+            (Owner::SynRetransmit, first_ns, sent_ns),
+            (Owner::Connect, sent_ns, answered_ns),
+            (Owner::SynRetransmit, answered_ns, last_answer_ns),
+            (Owner::Connect, acking_ns, until_ns - rested_ns),
+        ];
+        Split { spans, rested_ns }
     }
 
     /// Cause of the part of the set-up that retransmissions took.

@@ -1,10 +1,11 @@
 //! State that the connections of one shard share: caches and settings.
 
-use crate::app::{KnownHeaders, Side};
+use crate::app::KnownHeaders;
 use crate::judge::Gap;
 use crate::model::Window;
 use crate::tcp::early::EarlyBytes;
 use crate::tcp::timeline::Marks;
+use crate::wire::Side;
 use std::sync::Arc;
 
 /// State shared by the connections of one shard.

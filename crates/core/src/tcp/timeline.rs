@@ -8,15 +8,16 @@ mod pauses;
 mod steady;
 mod unsolicited;
 
-use crate::app::{ErrorCode, Mark, Side};
+use crate::app::{ErrorCode, Mark};
 use crate::judge::{Gap, Leg, Turn};
 use crate::model::{Cause, Outcome, Owner, Sighting, Slice};
 use crate::queue::Queue;
-use crate::tcp::exchange::{Chain, Change, Exchange, Handshake};
+use crate::tcp::exchange::{Chain, Change, Exchange, GapPlace, Handshake, Recording};
 use crate::tcp::owed::Debt;
 use crate::tcp::pause::ServerPattern;
 use crate::tcp::sender::Tail;
 use crate::tcp::setup::Setup;
+use crate::wire::{BySide, Side};
 pub use in_progress::InProgress;
 pub use marks::Marks;
 pub use overlap::{OverlappingMessage, StreamProgress};
@@ -48,11 +49,11 @@ pub struct At {
     /// The data follows a pause in which no exchange waited, see [`InProgress::is_ready`].
     pub rests: bool,
     /// Position of each stream, indexed by sender.
-    pub positions: [u64; 2],
+    pub positions: BySide<u64>,
     /// The client had closed the connection.
     pub client_closed: bool,
-    /// Exchanges log what changes their ledgers later.
-    pub logs_revisions: bool,
+    /// What the exchanges record.
+    pub recording: Recording,
 }
 
 /// The exchanges of one connection that are not yet over.
@@ -64,7 +65,6 @@ pub struct Timeline {
     pub paused_ns: u64,
     /// Side that sent data last.
     pub active: Option<Side>,
-    /// Exchanges in progress.
     pub exchanges: InProgress,
     /// Exchanges that are finished and not yet reported.
     pub done: Queue<Box<Exchange>>,
@@ -87,7 +87,6 @@ pub struct Timeline {
 enum Begun {
     #[default]
     Nothing,
-    /// An exchange.
     Exchange,
     /// An exchange, and after the last one an event: a message of the server that nothing requested.
     Event,
@@ -265,7 +264,7 @@ impl Timeline {
         if let Some(exchange) = self.exchanges.queue.back_mut() {
             exchange.request_seen = true;
             exchange.asked = false;
-            exchange.asked_at = (at.positions[Side::Client as usize], at.time_ns);
+            exchange.asked_at = (at.positions[Side::Client], at.time_ns);
             exchange.follows_event = event_came;
             exchange.response_seen = false;
             exchange.error = None;
@@ -275,7 +274,7 @@ impl Timeline {
 
     /// Ends the exchanges that are answered, as far as known, because another request begins.
     fn retire_answered(&mut self, at: &At) {
-        let position = at.positions[Side::Server as usize];
+        let position = at.positions[Side::Server];
         if at.overlap == OverlappingMessage::Possible && self.interrupt() {
             return;
         }
@@ -317,7 +316,8 @@ impl Timeline {
             exchange.kind = "greeting".into();
             let waited_ns = at.time_ns - ready_ns;
             let path_ns = waited_ns.min(at.rtt_server_ns);
-            exchange.ledger.add(Owner::Path, path_ns);
+            let way = Slice::plain(Owner::Path, path_ns);
+            exchange.ledger.add(way, GapPlace::of_both(ready_ns, at.seen.frame));
             let own = Slice::of(Owner::Server, Cause::ServerThink, waited_ns - path_ns);
             let gap = Gap::between(Side::Server, ready_ns + path_ns, at.time_ns, ack, at.seen);
             exchange.attribute(&own, &Gap { turn: Turn::Answers, ..gap });
@@ -340,13 +340,15 @@ impl Timeline {
 
     fn open(&mut self, at: &At, setup: &mut Setup) {
         let mut exchange = Exchange::begin(at.seen, at.time_ns);
+        exchange.record(at.recording);
         (exchange.began_at, exchange.idle_ns) = (at.positions, self.paused_ns);
         if setup.waited_for(at.time_ns, at.rtt_client_ns) {
             setup.claimed = true;
             exchange.connects = true;
             exchange.start_ns = setup.syn_first_ns().unwrap_or(at.time_ns).min(at.time_ns);
-            (exchange.repeated_setup_ns, exchange.rested_ns) =
-                setup.split(at.time_ns, at.rtt_client_ns, &mut exchange.ledger);
+            let split = setup.split(at.time_ns, at.rtt_client_ns);
+            exchange.set_up(&split, at.seen.frame);
+            exchange.rested_ns = split.rested_ns;
         }
         self.retire_at = self.retire_at.max(1);
         if self.exchanges.queue.is_empty() {
@@ -354,9 +356,6 @@ impl Timeline {
             self.cursor_ns = self.cursor_ns.max(at.time_ns);
         }
         self.begun = Begun::Exchange;
-        if at.logs_revisions {
-            exchange.log_revisions();
-        }
         self.exchanges.queue.push_back(exchange);
     }
 
@@ -371,7 +370,7 @@ impl Timeline {
             }
             if let Some(exchange) = self.exchanges.queue.front_mut() {
                 let (mut from_ns, last) = (exchange.end_ns, exchange.last);
-                let bytes = end.get().saturating_sub(exchange.began_at[Side::Server as usize]);
+                let bytes = end.get().saturating_sub(exchange.began_at[Side::Server]);
                 let sent_ns = exchange.end_ns.saturating_sub(exchange.answered_ns);
                 let slices = (!leg.is_plain()).then(|| leg.slices(bytes, sent_ns));
                 for slice in slices.iter().flatten() {
@@ -463,8 +462,9 @@ impl Timeline {
     fn take_front(&mut self, rtt_client_ns: u64, outcome: Outcome) -> Option<Box<Exchange>> {
         let mut exchange = self.exchanges.queue.pop_front()?;
         exchange.end(outcome);
-        exchange.ledger.add(Owner::Path, rtt_client_ns);
-        exchange.known_rtts_ns[Side::Client as usize] = rtt_client_ns;
+        let last_byte = exchange.last_byte();
+        exchange.ledger.add_after(Owner::Path, rtt_client_ns, last_byte);
+        exchange.known_rtts_ns[Side::Client] = rtt_client_ns;
         Some(exchange)
     }
 

@@ -1,7 +1,7 @@
 //! IP fragments (RFC 791 §3.2, RFC 8200 §4.5) and packets reassembled from them.
 
 use super::ip::{Network, protocol};
-use super::walk::{Origin, Output, Step, Walk};
+use super::walk::{Origin, Output, ParsedHeader, Walk};
 use super::{Datagram, Endpoint, FlowHasher, Packet, Segment, SegmentFlags, udp};
 use crate::capture::FrameId;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -61,7 +61,7 @@ impl Fragment<'_> {
         let bytes = self.payload;
         let mut walk = Walk { origin: self.origin, bytes, at: 0, end, claimed_end: 0, facts };
         match udp::datagram(&mut walk, &self.network) {
-            Ok(Step::Done(Packet::Udp(datagram))) => Some(datagram),
+            Ok(ParsedHeader::Done(Packet::Udp(datagram))) => Some(datagram),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@ use super::icmp;
 use super::ip::{Inner, protocol};
 use super::link::{Layer, ether_type};
 use super::udp;
-use super::walk::{Origin, Step, TUNNELS_MAX, Walk};
+use super::walk::{Origin, ParsedHeader, TUNNELS_MAX, Walk};
 use super::{DecodeError, Packet};
 use crate::capture::Frame;
 
@@ -158,7 +158,7 @@ impl Laying<'_> {
                 step
             }
             protocol::ICMP | protocol::ICMPV6 => return Ok(Ok(self.icmp(of)?)),
-            protocol::IPV4 | protocol::IPV6 => Step::Tunnel(Layer::Ip),
+            protocol::IPV4 | protocol::IPV6 => ParsedHeader::Tunnel(Layer::Ip),
             protocol::GRE => {
                 let step = self.walk.gre()?;
                 self.add(HeaderKind::Plain, begin);
@@ -167,10 +167,10 @@ impl Laying<'_> {
             _ => return Ok(Ok(Content::Unknown)),
         };
         Ok(match step {
-            Step::Tunnel(layer) => Err(layer),
-            Step::Done(Packet::Udp(_)) => Ok(Content::Dns),
-            Step::Done(Packet::Other(_)) if of == protocol::GRE => Ok(Content::Unknown),
-            Step::Done(_) => Ok(Content::Other),
+            ParsedHeader::Tunnel(layer) => Err(layer),
+            ParsedHeader::Done(Packet::Udp(_)) => Ok(Content::Dns),
+            ParsedHeader::Done(Packet::Other(_)) if of == protocol::GRE => Ok(Content::Unknown),
+            ParsedHeader::Done(_) => Ok(Content::Other),
         })
     }
 

@@ -23,6 +23,7 @@ mod link;
 mod packet;
 mod reassembler;
 mod segment;
+mod side;
 mod tcp;
 mod tunnel;
 mod udp;
@@ -40,3 +41,4 @@ pub use segment::{
     Endpoint, FlowKey, SackBlock, Segment, SegmentFlags, TcpFlags, may_be_ephemeral,
     may_be_of_one_host,
 };
+pub use side::{BySide, Side};

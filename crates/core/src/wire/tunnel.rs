@@ -2,7 +2,7 @@
 
 use super::DecodeError;
 use super::link::{Layer, is_read};
-use super::walk::{Step, Walk};
+use super::walk::{ParsedHeader, Walk};
 use super::{Other, Packet};
 
 /// GRE protocol of a mirrored Ethernet frame (ERSPAN types I and II).
@@ -17,7 +17,7 @@ const GENEVE_HEADER_LEN: usize = 8;
 impl<'a> Walk<'a> {
     /// Parses GRE version 0 with any of its optional fields. Other content than IP and Ethernet, and
     /// version 1 (PPTP), are only counted.
-    pub(super) fn gre(&mut self) -> Result<Step<'a>, DecodeError> {
+    pub(super) fn gre(&mut self) -> Result<ParsedHeader<'a>, DecodeError> {
         const CHECKSUM: u8 = 0x80;
         const ROUTING: u8 = 0x40;
         const KEY: u8 = 0x20;
@@ -33,17 +33,19 @@ impl<'a> Walk<'a> {
                 // Type II has sequence numbers and a header of its own; type I has neither.
                 let header_len = if flags & SEQUENCE != 0 { 8 } else { 0 };
                 self.skip(header_len, DecodeError::TunnelTruncated)?;
-                Ok(Step::Tunnel(Layer::Ethernet))
+                Ok(ParsedHeader::Tunnel(Layer::Ethernet))
             }
             ERSPAN_III => self.erspan_iii(),
-            kind if GRE_CONTROL.contains(&kind) => Ok(Step::Done(Packet::Other(Other::Ip))),
-            ether_type if is_read(ether_type) => Ok(Step::Tunnel(Layer::EtherType(ether_type))),
+            kind if GRE_CONTROL.contains(&kind) => Ok(ParsedHeader::Done(Packet::Other(Other::Ip))),
+            ether_type if is_read(ether_type) => {
+                Ok(ParsedHeader::Tunnel(Layer::EtherType(ether_type)))
+            }
             _ => Err(DecodeError::TunnelUnsupported),
         }
     }
 
     /// Parses the header of ERSPAN type III, and the platform's own header that may follow it.
-    fn erspan_iii(&mut self) -> Result<Step<'a>, DecodeError> {
+    fn erspan_iii(&mut self) -> Result<ParsedHeader<'a>, DecodeError> {
         const HEADER_LEN: usize = 12;
         const PLATFORM_HEADER_LEN: usize = 8;
         const HAS_PLATFORM_HEADER: u8 = 1;
@@ -52,8 +54,8 @@ impl<'a> Walk<'a> {
         let more = if flags & HAS_PLATFORM_HEADER != 0 { PLATFORM_HEADER_LEN } else { 0 };
         self.skip(HEADER_LEN + more, DecodeError::TunnelTruncated)?;
         match frame_type {
-            0 => Ok(Step::Tunnel(Layer::Ethernet)),
-            2 => Ok(Step::Tunnel(Layer::Ip)),
+            0 => Ok(ParsedHeader::Tunnel(Layer::Ethernet)),
+            2 => Ok(ParsedHeader::Tunnel(Layer::Ip)),
             _ => Err(DecodeError::TunnelUnsupported),
         }
     }

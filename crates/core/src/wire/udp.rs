@@ -1,7 +1,7 @@
 //! The UDP header (RFC 768): DNS is returned, tunnels are followed, the rest is counted.
 
 use super::ip::Network;
-use super::walk::{Step, Walk};
+use super::walk::{ParsedHeader, Walk};
 use super::{Datagram, DecodeError, Endpoint, Other, Packet, SegmentFlags, checksum};
 
 pub(super) const HEADER_LEN: usize = 8;
@@ -18,7 +18,7 @@ const GENEVE: u16 = 6081;
 pub(super) fn datagram<'a>(
     walk: &mut Walk<'a>,
     network: &Network,
-) -> Result<Step<'a>, DecodeError> {
+) -> Result<ParsedHeader<'a>, DecodeError> {
     let [s, o, d, e, l, n, _, _] = *walk.header(DecodeError::UdpTruncated)?;
     let source = u16::from_be_bytes([s, o]);
     let destination = u16::from_be_bytes([d, e]);
@@ -35,7 +35,7 @@ pub(super) fn datagram<'a>(
     walk.skip(HEADER_LEN, DecodeError::UdpTruncated)?;
 
     if source == DNS || destination == DNS {
-        return Ok(Step::Done(Packet::Udp(Datagram {
+        return Ok(ParsedHeader::Done(Packet::Udp(Datagram {
             time_ns: walk.origin.time_ns,
             frame: walk.origin.frame,
             source: Endpoint::at(network.source, source),
@@ -60,5 +60,5 @@ pub(super) fn datagram<'a>(
     if may_carry_syn && checksum::error(network, whole, CHECKSUM_AT) != 0 {
         walk.facts |= SegmentFlags::WRONG_TUNNEL_CHECKSUM;
     }
-    Ok(tunnel.map_or(Step::Done(Packet::Other(Other::Udp)), Step::Tunnel))
+    Ok(tunnel.map_or(ParsedHeader::Done(Packet::Other(Other::Udp)), ParsedHeader::Tunnel))
 }

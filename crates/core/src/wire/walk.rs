@@ -40,7 +40,7 @@ pub(super) struct Output<'o> {
 }
 
 /// The result of parsing a transport header.
-pub(super) enum Step<'a> {
+pub(super) enum ParsedHeader<'a> {
     Done(Packet<'a>),
     /// A tunnel, whose content begins with this layer.
     Tunnel(Layer),
@@ -100,8 +100,8 @@ impl<'a> Walk<'a> {
     ) -> Result<Packet<'a>, DecodeError> {
         let inner = self.extensions(network)?;
         match self.transport(inner, output)? {
-            Step::Done(packet) => Ok(packet),
-            Step::Tunnel(layer) => {
+            ParsedHeader::Done(packet) => Ok(packet),
+            ParsedHeader::Tunnel(layer) => {
                 self.facts |= SegmentFlags::TUNNELLED;
                 self.try_layers(layer, output)
             }
@@ -121,8 +121,8 @@ impl<'a> Walk<'a> {
             }
             let inner = self.ip()?;
             match self.transport(inner, output)? {
-                Step::Done(packet) => return Ok(packet),
-                Step::Tunnel(next) => layer = next,
+                ParsedHeader::Done(packet) => return Ok(packet),
+                ParsedHeader::Tunnel(next) => layer = next,
             }
             self.facts |= SegmentFlags::TUNNELLED;
         }
@@ -134,27 +134,27 @@ impl<'a> Walk<'a> {
         &mut self,
         inner: Inner<'a>,
         output: &mut Output<'_>,
-    ) -> Result<Step<'a>, DecodeError> {
+    ) -> Result<ParsedHeader<'a>, DecodeError> {
         let network = match inner {
             Inner::Whole(network) => network,
             Inner::Piece(piece) if piece.is_worth_reassembly() => {
-                return Ok(Step::Done(Packet::Fragment(piece)));
+                return Ok(ParsedHeader::Done(Packet::Fragment(piece)));
             }
-            Inner::Piece(_) => return Ok(Step::Done(Packet::Other(Other::Ip))),
+            Inner::Piece(_) => return Ok(ParsedHeader::Done(Packet::Other(Other::Ip))),
         };
         match network.protocol {
             protocol::TCP => {
                 let (bytes, at, ends) = (self.bytes, self.at, [self.end, self.claimed_end]);
                 tcp::segment(self.origin, &network, bytes, at, ends, output)?;
-                Ok(Step::Done(Packet::Tcp))
+                Ok(ParsedHeader::Done(Packet::Tcp))
             }
             protocol::UDP => udp::datagram(self, &network),
             protocol::ICMP | protocol::ICMPV6 => {
-                icmp::error(self, &network, output.hasher).map(Step::Done)
+                icmp::error(self, &network, output.hasher).map(ParsedHeader::Done)
             }
-            protocol::IPV4 | protocol::IPV6 => Ok(Step::Tunnel(Layer::Ip)),
+            protocol::IPV4 | protocol::IPV6 => Ok(ParsedHeader::Tunnel(Layer::Ip)),
             protocol::GRE => self.gre(),
-            _ => Ok(Step::Done(Packet::Other(Other::Ip))),
+            _ => Ok(ParsedHeader::Done(Packet::Other(Other::Ip))),
         }
     }
 }

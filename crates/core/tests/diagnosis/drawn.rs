@@ -4,24 +4,28 @@ use crate::diagnosis::{diagnose, ms};
 use crate::network::capture;
 use crate::traces::{trace, traces};
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tcpwhy_core::capture::{Block, CaptureSet, FrameId, Source};
 use tcpwhy_core::drill::{Drill, DrillError};
-use tcpwhy_core::model::{ConnectionReport, Owner, Report};
+use tcpwhy_core::model::{ConnectionReport, Ledger, Owner, Report};
 use tcpwhy_core::pipeline::Options;
 use tcpwhy_core::report::{self, Beyond, Ladder, Step};
 
-/// Tolerance of the drawing, ns, and as a share of all time.
+/// Tolerance of the place of a label, ns.
 const SLACK_NS: u64 = 2_000_000;
-const SLACK_PART: u64 = 50;
 
 /// `connection` of a capture, drawn in full.
 fn draw(file: &[u8], connection: &ConnectionReport) -> Ladder {
+    followed(file, connection).finish(None, true).expect("a connection")
+}
+
+/// A second pass over a capture that follows `connection`.
+fn followed(file: &[u8], connection: &ConnectionReport) -> Drill {
     let mut capture = CaptureSet::new(vec![Source::memory("capture", file)]).expect("a capture");
     let mut drill = Drill::new(&Options::default(), connection);
     let mut block = Block::default();
     while capture.next_block(&mut block).expect("readable") && drill.take(&block) {}
-    drill.finish(None, true).expect("a connection")
+    drill
 }
 
 /// Time that is drawn as belonging to `owner`, ns.
@@ -33,6 +37,53 @@ fn drawn_ns(ladder: &Ladder, owner: Owner) -> u64 {
     gaps.sum()
 }
 
+/// Returns the connections of `file` for which the slices of an exchange do not sum to its ledger, or
+/// those of all exchanges to the ledger of the connection; and adds their number to `seen`.
+fn unequal(file: &[u8], seen: &mut usize) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for connection in diagnose(file).connections {
+        let exchanges = followed(file, &connection).slices();
+        *seen += exchanges.len();
+        let mut all = Ledger::default();
+        for (number, (ledger, slices)) in (1..).zip(&exchanges) {
+            let mut drawn = Ledger::default();
+            slices.iter().for_each(|slice| drawn.add(slice.owner, slice.ns));
+            slices.iter().for_each(|slice| all.add(slice.owner, slice.ns));
+            if drawn != *ledger {
+                wrong.push(format!("exchange {number}: {drawn:?} of {ledger:?}"));
+            }
+        }
+        if all != connection.ledger {
+            wrong.push(format!("{}: {all:?} of {:?}", connection.client, connection.ledger));
+        }
+    }
+    wrong
+}
+
+#[test]
+fn the_slices_of_a_drawing_sum_to_the_ledger_by_owner() {
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    let mut look = |name: String, file: &[u8]| {
+        wrong.extend(unequal(file, &mut seen).into_iter().map(|it| format!("{name} {it}")));
+    };
+    for (name, trace) in traces() {
+        for &place in &trace.vantages {
+            look(format!("{name} {}", place.word()), &capture(&trace, place));
+        }
+    }
+    for path in stored() {
+        look(path.display().to_string(), &std::fs::read(&path).expect("a capture"));
+    }
+    assert!(wrong.is_empty() && seen > 2_000, "{seen} exchanges\n{}", wrong.join("\n"));
+}
+
+/// The stored captures.
+fn stored() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures");
+    let all = std::fs::read_dir(folder).expect("a folder").map(|it| it.expect("a file").path());
+    all.filter(|path| path.extension().is_some_and(|it| it == "pcap")).collect()
+}
+
 #[test]
 fn no_owner_is_drawn_with_more_time_than_counted() {
     let mut wrong = Vec::new();
@@ -41,10 +92,9 @@ fn no_owner_is_drawn_with_more_time_than_counted() {
             let file = capture(&trace, place);
             for connection in diagnose(&file).connections.iter().filter(|it| it.exchanges > 0) {
                 let ladder = draw(&file, connection);
-                let slack_ns = SLACK_NS + connection.ledger.total_ns() / SLACK_PART;
                 for &owner in Owner::ALL {
                     let (drawn, counted) = (drawn_ns(&ladder, owner), connection.ledger.of(owner));
-                    if drawn > counted + slack_ns {
+                    if drawn > counted {
                         let (place, drawn, counted) = (place.word(), ms(drawn), ms(counted));
                         wrong.push(format!("{name} {place} {owner:?}: {drawn} of {counted} ms"));
                     }

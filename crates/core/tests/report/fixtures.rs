@@ -1,7 +1,7 @@
 //! Hand-made reports: what the analysis might say, without the analysis.
 
 use std::net::{IpAddr, Ipv6Addr};
-use tcpwhy_core::app::{Protocol, Side};
+use tcpwhy_core::app::Protocol;
 use tcpwhy_core::capture::{FrameId, InputSummary, LinkType, Problem, Site};
 use tcpwhy_core::model::{
     Affected, Cause, ConnectionReport, Culprit, DirectionReport, EndpointReport, Evidence, Fact,
@@ -9,7 +9,7 @@ use tcpwhy_core::model::{
     RuledOut, Totals, Vantage,
 };
 use tcpwhy_core::report::*;
-use tcpwhy_core::wire::{DecodeError, Endpoint};
+use tcpwhy_core::wire::{DecodeError, Endpoint, Side};
 
 const MS: u64 = 1_000_000;
 const START_NS: u64 = 1_769_853_600_000_000_000;
@@ -107,6 +107,7 @@ pub fn nagle() -> Report {
         rtt_min_ns: 42_000,
         exchanges: 45,
         ledger: report.ledger,
+        reassigned: Vec::new(),
         lookup: None,
         lost_ns: 1_900 * MS,
         client_to_server: DirectionReport { packets: 135, ..DirectionReport::default() },

@@ -3,13 +3,13 @@
 
 use super::{fixtures, look};
 use tcpwhy_core::capture::FrameId;
-use tcpwhy_core::model::{Asked, Cause, ConnectionReport, Fact, Finding, Report, Role};
+use tcpwhy_core::model::{Cause, ConnectionReport, Fact, Finding, Invocation, Report, Role};
 use tcpwhy_core::report::{Phrases, draw, text, treat, verify};
 use tcpwhy_core::wire::Endpoint;
 
-fn asked(files: &[&str], options: &[&str]) -> Asked {
+fn asked(files: &[&str], options: &[&str]) -> Invocation {
     let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
-    Asked { files: owned(files), options: owned(options), ..Asked::default() }
+    Invocation { files: owned(files), options: owned(options), ..Invocation::default() }
 }
 
 /// Whom a cause blames.

@@ -100,7 +100,7 @@ fn nodelay(check: &Check, facts: &Facts) -> Vec<Entry> {
 mod tests {
     use super::*;
     use crate::judge::tests::{idle, loud, only};
-    use tcpwhy_live::diag::{Memory, State};
+    use tcpwhy_live::diag::{Memory, TcpState};
     use tcpwhy_live::options::Options;
     use tcpwhy_live::process::Process;
     use tcpwhy_live::tcp_info::TcpInfo;
@@ -111,7 +111,7 @@ mod tests {
             local: "10.0.0.2:80".parse().unwrap(),
             peer: "10.0.0.1:5000".parse().unwrap(),
             is_server: true,
-            state: State::Established,
+            state: TcpState::Established,
             process: Some(Process { pid: 7, command: "app".into(), container: None }),
             before: TcpInfo::default(),
             after: TcpInfo::default(),

@@ -10,7 +10,7 @@ use crate::entry::{Entry, Layer, Rank};
 use crate::facts::{Facts, reported, state};
 use crate::sockets::{Destination, program};
 use crate::sysctl::Sysctls;
-use tcpwhy_live::diag::State;
+use tcpwhy_live::diag::TcpState;
 
 pub const CHECKS: &[Check] = &[
     Check { id: "ip_local_port_range", layer: Layer::Socket, judge: range },
@@ -195,7 +195,7 @@ fn exhausted(
 }
 
 fn time_wait(check: &Check, facts: &Facts) -> Vec<Entry> {
-    let waiting = facts.sockets.states.get(&State::TimeWait).copied().unwrap_or(0);
+    let waiting = facts.sockets.states.get(&TcpState::TimeWait).copied().unwrap_or(0);
     let setting = |name: &str| facts.sysctls.text(name).unwrap_or("unknown").to_owned();
     let value = format!(
         "{} of at most {}; tcp_tw_reuse {}; tcp_fin_timeout {} s",

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use super::facts::{Facts, UdpDrops, Unread};
 use super::jvm;
-use super::place::Place;
+use super::place::AuditedNamespace;
 use super::sockets::program;
 use super::sysctl::Sysctls;
 use tcpwhy_live::counters::Growth;
@@ -32,16 +32,16 @@ use tcpwhy_live::route::Route;
 ///
 /// # Errors
 /// The namespace or process does not exist or may not be entered, or the kernel lists no sockets.
-pub fn gather(place: &Place, sample: Duration) -> Result<Facts, LiveError> {
+pub fn gather(place: &AuditedNamespace, sample: Duration) -> Result<Facts, LiveError> {
     let netns = place.netns()?;
-    let outer = Sysctls::read(&Place::Here);
+    let outer = Sysctls::read(&AuditedNamespace::Here);
     let mut facts = netns.inside(|| inside(place, &netns, sample))??;
     facts.sysctls.complete(&outer);
     Ok(facts)
 }
 
 /// Reads the facts in the calling thread's namespace.
-fn inside(place: &Place, netns: &Netns, sample: Duration) -> Result<Facts, LiveError> {
+fn inside(place: &AuditedNamespace, netns: &Netns, sample: Duration) -> Result<Facts, LiveError> {
     let mut facts = Facts { place: place.clone(), ..Facts::default() };
     let udp_before = udp::read();
     let interrupts_before = device::interrupts();
@@ -100,7 +100,9 @@ fn unread(facts: &mut Facts, holders: &Holders) {
     }
     if facts.resolver.file.is_none() {
         let needs = match &facts.place {
-            Place::Process(_) => "CAP_SYS_PTRACE, to see the files of the process; use sudo",
+            AuditedNamespace::Process(_) => {
+                "CAP_SYS_PTRACE, to see the files of the process; use sudo"
+            }
             _ => "the file: there is none",
         };
         facts.unread.push(Unread { what: "resolv.conf".to_owned(), needs: needs.to_owned() });

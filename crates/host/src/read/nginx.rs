@@ -36,7 +36,7 @@ fn master(program: &Program) -> Option<Nginx> {
         if joined.is_empty() { words.get(at + 1).copied() } else { Some(joined) }
     };
     let pid = program.process.pid;
-    let mut files = Seen::of(pid);
+    let mut files = ProcessFiles::of(pid);
     let built = built(pid);
     let folder = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_else(|_| "/".into());
     let prefix = match after("-p") {
@@ -97,12 +97,12 @@ fn built(pid: u32) -> Built {
 }
 
 /// Files as a process sees them, and the newest of them.
-struct Seen {
+struct ProcessFiles {
     root: PathBuf,
     newest: Option<(SystemTime, PathBuf)>,
 }
 
-impl Seen {
+impl ProcessFiles {
     fn of(pid: u32) -> Self {
         Self { root: format!("/proc/{pid}/root").into(), newest: None }
     }
@@ -112,7 +112,7 @@ impl Seen {
     }
 }
 
-impl Files for Seen {
+impl Files for ProcessFiles {
     fn text(&mut self, path: &Path) -> Result<String, String> {
         let real = self.below(path);
         let metadata = fs::metadata(&real).map_err(|error| error.to_string())?;
@@ -139,7 +139,7 @@ impl Files for Seen {
     }
 }
 
-impl Seen {
+impl ProcessFiles {
     /// Returns the entries of `folder` that match one part of a pattern.
     fn step(&self, folder: &Path, part: &str) -> Vec<PathBuf> {
         if !part.contains(['*', '?', '[']) {
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_running_files_are_read_below_the_process_root() {
-        let mut seen = Seen::of(std::process::id());
+        let mut seen = ProcessFiles::of(std::process::id());
         assert!(seen.text(Path::new("/proc/self")).is_err(), "a folder");
         assert!(seen.matching(Path::new("/pro[c]/sel?")).contains(&PathBuf::from("/proc/self")));
     }

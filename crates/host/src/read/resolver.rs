@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use crate::place::Place;
+use crate::place::AuditedNamespace;
 use tcpwhy_live::resolver::{Local, Resolver, hosts, parse};
 
 /// Longest wait for the answer of a resolver on this host.
@@ -15,11 +15,11 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads the files that programs of the place see: those of the process, those that `ip netns exec`
 /// puts in their place (ip-netns(8)), or those of the host.
-pub fn read(place: &Place) -> Resolver {
+pub fn read(place: &AuditedNamespace) -> Resolver {
     let roots: Vec<String> = match place {
-        Place::Process(pid) => vec![format!("/proc/{pid}/root/etc")],
-        Place::Named(name) => vec![format!("/etc/netns/{name}"), "/etc".to_owned()],
-        Place::Here => vec!["/etc".to_owned()],
+        AuditedNamespace::Process(pid) => vec![format!("/proc/{pid}/root/etc")],
+        AuditedNamespace::Named(name) => vec![format!("/etc/netns/{name}"), "/etc".to_owned()],
+        AuditedNamespace::Here => vec!["/etc".to_owned()],
     };
     let first = |name: &str| {
         roots.iter().find_map(|root| {

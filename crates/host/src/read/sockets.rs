@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use crate::sockets::{
     Connection, Destination, Listener, Sockets, destinations, holds, ports_listened,
 };
-use tcpwhy_live::diag::{Diag, Entry, State};
+use tcpwhy_live::diag::{Diag, Entry, TcpState};
 use tcpwhy_live::error::LiveError;
-use tcpwhy_live::options::{Asked, Options};
+use tcpwhy_live::options::{InspectedProcess, Options};
 use tcpwhy_live::process::{Holders, Process};
 use tcpwhy_live::tcp_info::TcpInfo;
 
@@ -26,8 +26,8 @@ const DESTINATIONS_EACH: usize = 16;
 /// Connections that were held back, kept at most.
 const HELD_MAX: usize = 256;
 
-const CONNECTED: [State; 4] =
-    [State::Established, State::CloseWait, State::FinWait1, State::SynSent];
+const CONNECTED: [TcpState; 4] =
+    [TcpState::Established, TcpState::CloseWait, TcpState::FinWait1, TcpState::SynSent];
 
 /// State of the sample: its begin and its looks.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl Watched {
             if self.is_small {
                 self.looks += 1;
                 let counts = &mut self.holds;
-                self.diag.dump(&[State::Established], |entry| {
+                self.diag.dump(&[TcpState::Established], |entry| {
                     if holds(&entry) {
                         *counts.entry(entry.cookie).or_default() += 1;
                     }
@@ -112,7 +112,7 @@ impl Watched {
 
     fn look_at_listeners(&mut self) -> Result<(), LiveError> {
         let listeners = &mut self.listeners;
-        self.diag.dump(&[State::Listen], |entry| {
+        self.diag.dump(&[TcpState::Listen], |entry| {
             let drops = entry.memory.map_or(0, |memory| memory.drops);
             let place = listeners.entry(entry.cookie).or_insert((drops, 0));
             place.1 = place.1.max(u64::from(entry.recv_queue));
@@ -137,7 +137,9 @@ impl Watched {
         for entry in &entries {
             *sockets.states.entry(entry.state).or_default() += 1;
             match entry.state {
-                State::Listen => sockets.listeners.push(self.listener(entry, holders, &half_open)),
+                TcpState::Listen => {
+                    sockets.listeners.push(self.listener(entry, holders, &half_open))
+                }
                 state if CONNECTED.contains(&state) => {
                     let is_server = listened.contains(&entry.local.port());
                     let connection = self.connection(entry, is_server);
@@ -199,7 +201,7 @@ fn process(holders: &Holders, inode: u32) -> Option<Process> {
 
 /// Reads the process and the options of each connection.
 fn ask(connections: &mut [Connection], holders: &Holders) {
-    let mut asked: HashMap<usize, Option<Asked>> = HashMap::new();
+    let mut asked: HashMap<usize, Option<InspectedProcess>> = HashMap::new();
     for connection in connections {
         let Some(holder) = holders.by_inode.get(&connection.inode) else { continue };
         if connection.inode == 0 {
@@ -207,7 +209,8 @@ fn ask(connections: &mut [Connection], holders: &Holders) {
         }
         connection.process = holders.processes.get(holder.process).cloned();
         let Some(pid) = connection.process.as_ref().map(|process| process.pid) else { continue };
-        let process = asked.entry(holder.process).or_insert_with(|| Asked::open(pid).ok());
+        let process =
+            asked.entry(holder.process).or_insert_with(|| InspectedProcess::open(pid).ok());
         if let Some(Ok(options)) =
             process.as_ref().map(|it| it.options(holder.fd, connection.cookie))
         {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde::Serialize;
 
 use super::answer::{Answer, Culprit, Named};
-use super::truth::{Asked, TrueCause, Truth};
+use super::truth::{TrueCause, TrueRequest, Truth};
 use super::{INTERVAL_NS_MAX, INTERVAL_SHARE_MAX, KERNEL_FOUND, KERNEL_SHARE};
 use crate::labels::{Class, Role, Variant};
 use crate::sys::TcpInfo;
@@ -248,7 +248,7 @@ fn parse(endpoint: &str) -> Option<(IpAddr, u16)> {
 /// request would have taken is in no packet, and a request without a connection is no exchange of a
 /// report.
 fn counterfactual(truth: &Truth, vantage: &str, said: &Answer) -> Option<Counterfactual> {
-    let tells = |asked: &Asked| asked.error.is_none() && !asked.client_endpoint.is_empty();
+    let tells = |asked: &TrueRequest| asked.error.is_none() && !asked.client_endpoint.is_empty();
     if truth.class != Class::Fault || !truth.requests.iter().all(tells) {
         return None;
     }

@@ -51,7 +51,7 @@ pub struct Truth {
     #[serde(default)]
     pub host_timekeeping: Option<Timekeeping>,
     /// Every request as the client measured it.
-    pub requests: Vec<Asked>,
+    pub requests: Vec<TrueRequest>,
     /// The captures.
     pub captures: Vec<LabelledCapture>,
 }
@@ -65,7 +65,7 @@ pub struct Relay {
 
 /// A request: its connection, and whether it failed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Asked {
+pub struct TrueRequest {
     /// Address and port of the client; empty if there was no connection.
     pub client_endpoint: String,
     /// The error, if it failed.

@@ -40,7 +40,7 @@ const ANY_BIT: u16 = 0x45;
 pub struct Label(usize);
 
 #[derive(Clone, Copy)]
-enum Step {
+enum Statement {
     Plain(u16, u32),
     Jump(u16, u32, Label, Label),
     Goto(Label),
@@ -62,7 +62,7 @@ pub enum Width {
 /// through.
 #[derive(Default)]
 pub struct Assembler {
-    steps: Vec<Step>,
+    steps: Vec<Statement>,
     labels: usize,
 }
 
@@ -75,72 +75,72 @@ impl Assembler {
 
     /// Sets the position of the label to the next instruction.
     pub fn here(&mut self, label: Label) {
-        self.steps.push(Step::Here(label));
+        self.steps.push(Statement::Here(label));
     }
 
     /// Loads the value at `offset` from the packet's start.
     pub fn load(&mut self, width: Width, offset: u32) {
-        self.steps.push(Step::Plain(load_code(width), offset));
+        self.steps.push(Statement::Plain(load_code(width), offset));
     }
 
     /// Loads the value at X + `offset`.
     pub fn load_behind_x(&mut self, width: Width, offset: u32) {
-        self.steps.push(Step::Plain(load_code(width) + BEHIND_X, offset));
+        self.steps.push(Statement::Plain(load_code(width) + BEHIND_X, offset));
     }
 
     /// X becomes the length of the IPv4 header at `offset`.
     pub fn ip_header_to_x(&mut self, offset: u32) {
-        self.steps.push(Step::Plain(IP_HEADER_TO_X, offset));
+        self.steps.push(Statement::Plain(IP_HEADER_TO_X, offset));
     }
 
     /// Stores A in word `cell` of the scratch memory.
     pub fn store(&mut self, cell: u32) {
-        self.steps.push(Step::Plain(STORE, cell));
+        self.steps.push(Statement::Plain(STORE, cell));
     }
 
     /// A becomes word `cell` of the scratch memory.
     pub fn recall(&mut self, cell: u32) {
-        self.steps.push(Step::Plain(LOAD_MEMORY, cell));
+        self.steps.push(Statement::Plain(LOAD_MEMORY, cell));
     }
 
     /// X becomes A.
     pub fn copy_to_x(&mut self) {
-        self.steps.push(Step::Plain(TO_X, 0));
+        self.steps.push(Statement::Plain(TO_X, 0));
     }
 
     /// A becomes A XOR X.
     pub fn xor_x(&mut self) {
-        self.steps.push(Step::Plain(XOR_X, 0));
+        self.steps.push(Statement::Plain(XOR_X, 0));
     }
 
     /// A becomes A XOR `value`.
     pub fn xor(&mut self, value: u32) {
-        self.steps.push(Step::Plain(XOR, value));
+        self.steps.push(Statement::Plain(XOR, value));
     }
 
     /// A becomes A AND `mask`.
     pub fn and(&mut self, mask: u32) {
-        self.steps.push(Step::Plain(AND, mask));
+        self.steps.push(Statement::Plain(AND, mask));
     }
 
     /// A is shifted right.
     pub fn shift_right(&mut self, bits: u32) {
-        self.steps.push(Step::Plain(SHIFT_RIGHT, bits));
+        self.steps.push(Statement::Plain(SHIFT_RIGHT, bits));
     }
 
     /// A is multiplied, modulo 2³².
     pub fn multiply(&mut self, by: u32) {
-        self.steps.push(Step::Plain(MULTIPLY, by));
+        self.steps.push(Statement::Plain(MULTIPLY, by));
     }
 
     /// Keeps up to `bytes` of the packet; 0 drops it.
     pub fn keep(&mut self, bytes: u32) {
-        self.steps.push(Step::Plain(RETURN, bytes));
+        self.steps.push(Statement::Plain(RETURN, bytes));
     }
 
     /// Continues at `label`.
     pub fn goto(&mut self, label: Label) {
-        self.steps.push(Step::Goto(label));
+        self.steps.push(Statement::Goto(label));
     }
 
     /// Jumps to `yes` if A equals `value`.
@@ -170,7 +170,7 @@ impl Assembler {
 
     fn jump(&mut self, code: u16, value: u32, yes: Option<Label>, no: Option<Label>) {
         let next = self.label();
-        let step = Step::Jump(code, value, yes.unwrap_or(next), no.unwrap_or(next));
+        let step = Statement::Jump(code, value, yes.unwrap_or(next), no.unwrap_or(next));
         self.steps.push(step);
         self.here(next);
     }
@@ -186,8 +186,8 @@ impl Assembler {
         let mut at = 0;
         for step in &self.steps {
             match step {
-                Step::Here(label) => places[label.0] = at,
-                Step::Jump(..) if far => at += 3,
+                Statement::Here(label) => places[label.0] = at,
+                Statement::Jump(..) if far => at += 3,
                 _ => at += 1,
             }
         }
@@ -196,15 +196,15 @@ impl Assembler {
             let next = program.len() + 1;
             let to = |label: &Label, from: usize| places[label.0].checked_sub(from);
             match step {
-                Step::Here(_) => {}
-                Step::Plain(code, k) => program.push(plain(*code, *k)),
-                Step::Goto(label) => program.push(plain(GOTO, to(label, next)? as u32)),
-                Step::Jump(code, k, yes, no) if far => {
+                Statement::Here(_) => {}
+                Statement::Plain(code, k) => program.push(plain(*code, *k)),
+                Statement::Goto(label) => program.push(plain(GOTO, to(label, next)? as u32)),
+                Statement::Jump(code, k, yes, no) if far => {
                     program.push(Instruction { code: *code, jt: 0, jf: 1, k: *k });
                     program.push(plain(GOTO, to(yes, next + 1)? as u32));
                     program.push(plain(GOTO, to(no, next + 2)? as u32));
                 }
-                Step::Jump(code, k, yes, no) => {
+                Statement::Jump(code, k, yes, no) => {
                     let (jt, jf) = (to(yes, next)?, to(no, next)?);
                     let (jt, jf) = (u8::try_from(jt).ok()?, u8::try_from(jf).ok()?);
                     program.push(Instruction { code: *code, jt, jf, k: *k });

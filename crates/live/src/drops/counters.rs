@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::line::AcceptQueue;
 use super::netlink;
 use crate::counters::Counters;
-use crate::diag::{Diag, State};
+use crate::diag::{Diag, TcpState};
 
 /// State of a network namespace at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -123,7 +123,7 @@ fn hex_address(text: &str) -> Option<SocketAddr> {
 fn listeners() -> Vec<(Key, Counting)> {
     let mut found = Vec::new();
     let dumped = Diag::open().and_then(|mut diag| {
-        diag.dump(&[State::Listen], |entry| {
+        diag.dump(&[TcpState::Listen], |entry| {
             let drops = entry.memory.unwrap_or_default().drops;
             let (waiting, backlog) = (entry.recv_queue.into(), entry.send_queue.into());
             let queue = Some(AcceptQueue { waiting, backlog });

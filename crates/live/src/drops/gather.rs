@@ -17,7 +17,7 @@ const IPPROTO_TCP: u8 = 6;
 
 /// Key by which drops are grouped into one line.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct DropKey {
     netns: u64,
     subject: Subject,
     reason: Option<String>,
@@ -28,7 +28,7 @@ struct Place {
     interface: Option<String>,
 }
 
-impl Place {
+impl DropKey {
     fn new(netns: u64, subject: Subject) -> Self {
         Self {
             netns,
@@ -70,7 +70,7 @@ pub(super) fn increases(then: &Snapshot, now: &Snapshot) -> BTreeMap<String, u64
 
 /// Returns all lines, the most harmful first, then by number of packets.
 pub(super) fn lines(watch: &Watch, now: &BTreeMap<u64, Snapshot>, drops: &[Drop]) -> Vec<Line> {
-    let mut found: BTreeMap<Place, Found> = BTreeMap::new();
+    let mut found: BTreeMap<DropKey, Found> = BTreeMap::new();
     let grown: BTreeMap<u64, BTreeMap<String, u64>> = now
         .iter()
         .map(|(&inode, now)| (inode, increases(&watch.namespaces[&inode].1, now)))
@@ -145,7 +145,7 @@ fn add_drop(
     owner: Option<Owner>,
     process: Option<&Process>,
     is_from_here: bool,
-    found: &mut BTreeMap<Place, Found>,
+    found: &mut BTreeMap<DropKey, Found>,
 ) {
     let mut subject = Subject::of(&drop.reason, drop.function.as_deref());
     // The packet filter's hook drops for connection tracking too.
@@ -153,12 +153,12 @@ fn add_drop(
     if subject == Subject::Filter && (tracked || drop.function.as_deref() == Some("nf_hook_slow")) {
         subject = tracked_subject(grown).unwrap_or(subject);
     }
-    let place = Place {
+    let place = DropKey {
         reason: Some(drop.reason.clone()),
         function: drop.function.clone(),
         socket: owner.and_then(|owner| owner.service),
         pid: process.map(|process| process.pid),
-        ..Place::new(drop.netns.into(), subject)
+        ..DropKey::new(drop.netns.into(), subject)
     };
     let line = found.entry(place).or_default();
     line.by_hook = true;
@@ -203,7 +203,7 @@ fn add_sockets(
     netns: u64,
     grown: &BTreeMap<String, u64>,
     holders: &Holders,
-    found: &mut BTreeMap<Place, Found>,
+    found: &mut BTreeMap<DropKey, Found>,
 ) {
     let overflows = grown.contains_key("TcpExt.ListenOverflows");
     for (key, socket) in &now.sockets {
@@ -231,15 +231,15 @@ fn line_of_socket(
     netns: u64,
     subject: Subject,
     local: SocketAddr,
-    found: &mut BTreeMap<Place, Found>,
+    found: &mut BTreeMap<DropKey, Found>,
 ) -> &mut Found {
     let wanted = (netns, subject, Some(local));
     let place = found.keys().find(|it| (it.netns, it.subject, it.socket) == wanted).cloned();
-    let fresh = Place { socket: Some(local), ..Place::new(netns, subject) };
+    let fresh = DropKey { socket: Some(local), ..DropKey::new(netns, subject) };
     found.entry(place.unwrap_or(fresh)).or_default()
 }
 
-fn add_counters(netns: u64, grown: &BTreeMap<String, u64>, found: &mut BTreeMap<Place, Found>) {
+fn add_counters(netns: u64, grown: &BTreeMap<String, u64>, found: &mut BTreeMap<DropKey, Found>) {
     for (name, &by) in grown {
         if let Some((mut subject, interface)) = subject_of(name) {
             if name == "nf_conntrack.drop" {
@@ -267,7 +267,7 @@ fn add_counter(
     subject: Subject,
     interface: Option<String>,
     by: u64,
-    found: &mut BTreeMap<Place, Found>,
+    found: &mut BTreeMap<DropKey, Found>,
 ) {
     if by == 0 {
         return;
@@ -283,7 +283,7 @@ fn add_counter(
         line.interface = line.interface.take().or(interface);
         return;
     }
-    let place = Place { interface, ..Place::new(netns, subject) };
+    let place = DropKey { interface, ..DropKey::new(netns, subject) };
     let line = found.entry(place).or_default();
     // Entries evicted for a new flow are not packets.
     line.packets = if name == "nf_conntrack.early_drop" { 0 } else { by };
@@ -291,7 +291,7 @@ fn add_counter(
     line.counters.push(increase);
 }
 
-fn line(watch: &Watch, place: Place, mut found: Found) -> Line {
+fn line(watch: &Watch, place: DropKey, mut found: Found) -> Line {
     found.flows.sort_by_key(|flow| (std::cmp::Reverse(flow.packets), flow.flow));
     let flows_omitted = found.flows.len().saturating_sub(FLOWS_MAX) as u64;
     found.flows.truncate(FLOWS_MAX);
@@ -329,7 +329,7 @@ fn line(watch: &Watch, place: Place, mut found: Found) -> Line {
     }
 }
 
-fn sentence(place: &Place, found: &Found) -> String {
+fn sentence(place: &DropKey, found: &Found) -> String {
     let packets = match place.subject {
         Subject::AcceptQueue => counted(found.packets, "connection attempt", "connection attempts"),
         Subject::SynCookies => counted(found.packets, "SYN", "SYNs"),

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::diag::{Diag, Entry, State};
+use crate::diag::{Diag, Entry, TcpState};
 use crate::hooks::Flow;
 use crate::process::{Holders, Process};
 
@@ -23,7 +23,8 @@ impl Sockets {
     /// Lists the TCP sockets of the calling thread's namespace and adds its UDP sockets.
     pub(super) fn read(udp: HashMap<SocketAddr, u32>) -> Self {
         let mut sockets = Self { udp, ..Self::default() };
-        let states = [State::Established, State::SynSent, State::CloseWait, State::Listen];
+        let states =
+            [TcpState::Established, TcpState::SynSent, TcpState::CloseWait, TcpState::Listen];
         let dumped =
             Diag::open().and_then(|mut diag| diag.dump(&states, |entry| sockets.add(&entry)));
         // Without the list no process is named.
@@ -34,7 +35,7 @@ impl Sockets {
     }
 
     fn add(&mut self, entry: &Entry) {
-        if entry.state == State::Listen {
+        if entry.state == TcpState::Listen {
             self.listeners.insert(entry.local, entry.inode);
         } else {
             self.connections.insert((entry.local, entry.peer), entry.inode);

@@ -45,7 +45,7 @@ impl Flow {
 
 /// A flow with the namespace that it was seen in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Seen {
+pub(super) struct HookedFlow {
     /// The ends; `None` where it was no IP packet.
     pub(super) flow: Option<Flow>,
     /// Protocol number of IP; 0 unknown.
@@ -90,7 +90,7 @@ impl Fields<'_> {
         u64::from_ne_bytes(self.take())
     }
 
-    pub(super) fn seen(&mut self) -> Seen {
+    pub(super) fn seen(&mut self) -> HookedFlow {
         let source = self.take();
         let destination = self.take();
         let (source_port, destination_port) = (self.u16(), self.u16());
@@ -101,7 +101,7 @@ impl Fields<'_> {
             destination: SocketAddr::new(address(ip_version, destination), destination_port),
             protocol,
         });
-        Seen { flow, protocol, ethertype, netns }
+        HookedFlow { flow, protocol, ethertype, netns }
     }
 
     /// Reads text that ends at its first zero byte.

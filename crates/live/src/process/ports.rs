@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use super::Holders;
-use crate::diag::{Diag, State};
+use crate::diag::{Diag, TcpState};
 use crate::error::LiveError;
 use crate::netns::Netns;
 
@@ -15,7 +15,8 @@ const RANGES_MAX: usize = 32;
 const NAMES: u16 = 53;
 
 /// States in which a socket has a port that packets come to.
-const STATES: [State; 4] = [State::Listen, State::Established, State::SynSent, State::CloseWait];
+const STATES: [TcpState; 4] =
+    [TcpState::Listen, TcpState::Established, TcpState::SynSent, TcpState::CloseWait];
 
 /// Follows the ports of a process.
 pub struct Ports {
@@ -63,7 +64,7 @@ impl Ports {
         let (mut listening, mut local) = (BTreeSet::new(), BTreeSet::new());
         self.diag.dump(&STATES, |entry| {
             if holders.by_inode.contains_key(&entry.inode) {
-                let to = if entry.state == State::Listen { &mut listening } else { &mut local };
+                let to = if entry.state == TcpState::Listen { &mut listening } else { &mut local };
                 to.insert(entry.local.port());
             }
         })?;

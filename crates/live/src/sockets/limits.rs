@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde::Serialize;
 
 use crate::counters::Counters;
-use crate::diag::{Entry, State};
+use crate::diag::{Entry, TcpState};
 
 /// The table of connection tracking (`nf_conntrack`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -67,7 +67,7 @@ impl LocalPorts {
 
     fn of(entries: &[Entry], range: Range) -> Option<Self> {
         let mut used: HashMap<(IpAddr, SocketAddr), HashSet<u16>> = HashMap::new();
-        let is_of_range = |it: &&Entry| it.state != State::Listen && range.has(it.local.port());
+        let is_of_range = |it: &&Entry| it.state != TcpState::Listen && range.has(it.local.port());
         for entry in entries.iter().filter(is_of_range) {
             used.entry((entry.local.ip(), entry.peer)).or_default().insert(entry.local.port());
         }
@@ -143,11 +143,11 @@ mod tests {
             congestion_control: None,
         };
         let entries = [
-            entry("10.0.0.1:40000", "10.0.0.2:80", State::Established),
-            entry("10.0.0.1:40001", "10.0.0.2:80", State::TimeWait),
-            entry("10.0.0.1:40001", "10.0.0.3:80", State::TimeWait),
-            entry("10.0.0.1:80", "10.0.0.9:40000", State::Established),
-            entry("0.0.0.0:40002", "0.0.0.0:0", State::Listen),
+            entry("10.0.0.1:40000", "10.0.0.2:80", TcpState::Established),
+            entry("10.0.0.1:40001", "10.0.0.2:80", TcpState::TimeWait),
+            entry("10.0.0.1:40001", "10.0.0.3:80", TcpState::TimeWait),
+            entry("10.0.0.1:80", "10.0.0.9:40000", TcpState::Established),
+            entry("0.0.0.0:40002", "0.0.0.0:0", TcpState::Listen),
         ];
         let range = || Range::parse("40000 40009", "").expect("a range");
         let most = LocalPorts::of(&entries, range()).expect("ports in use");

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use serde::Serialize;
 
 use crate::counters::Counters;
-use crate::diag::{Entry, State};
+use crate::diag::{Entry, TcpState};
 
 /// The queues of a listening socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -54,7 +54,7 @@ impl ListenerCounters {
 pub fn half_open(entries: &[Entry]) -> HashMap<SocketAddr, u64> {
     let listening = Listening::of(entries);
     let mut counts = HashMap::new();
-    for entry in entries.iter().filter(|entry| entry.state == State::SynReceived) {
+    for entry in entries.iter().filter(|entry| entry.state == TcpState::SynReceived) {
         if let Some(listener) = listening.listener(entry.local) {
             *counts.entry(listener).or_default() += 1;
         }
@@ -68,7 +68,7 @@ pub struct Listening(HashSet<SocketAddr>);
 impl Listening {
     /// Takes the listeners out of a list of sockets.
     pub fn of(entries: &[Entry]) -> Self {
-        let listeners = entries.iter().filter(|entry| entry.state == State::Listen);
+        let listeners = entries.iter().filter(|entry| entry.state == TcpState::Listen);
         Self(listeners.map(|entry| entry.local).collect())
     }
 

@@ -16,10 +16,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 
 use crate::counters::Counters;
-use crate::diag::{Diag, Entry, Memory, State};
+use crate::diag::{Diag, Entry, Memory, TcpState};
 use crate::error::LiveError;
 use crate::netns::Netns;
-use crate::options::{Asked, Options};
+use crate::options::{InspectedProcess, Options};
 use crate::process::{Holder, Holders, Process, threads};
 use crate::tcp_info::TcpInfo;
 
@@ -113,7 +113,7 @@ pub struct NetnsCounters {
 #[derive(Debug, Clone, Serialize)]
 pub struct Socket {
     /// State.
-    pub state: State,
+    pub state: TcpState,
     /// Local address.
     pub local: SocketAddr,
     /// The other end; `None` where the socket listens.
@@ -180,12 +180,12 @@ pub fn survey(selection: &Selection) -> Result<Survey, LiveError> {
             }
             here.sockets += 1;
             match entry.state {
-                State::TimeWait => here.time_wait += 1,
-                State::SynReceived => here.half_open += 1,
+                TcpState::TimeWait => here.time_wait += 1,
+                TcpState::SynReceived => here.half_open += 1,
                 _ => chosen.push((entry, holder)),
             }
         }
-        let place = Place { netns: &netns.name, listening, half_open };
+        let place = NamespaceData { netns: &netns.name, listening, half_open };
         survey.sockets.extend(ask_all(chosen, &holders.processes, &place));
         survey.netns.push(here);
     }
@@ -221,7 +221,7 @@ fn read_counters(entries: Vec<Entry>) -> (Vec<Entry>, NetnsCounters) {
 /// # Errors
 /// The kernel does not list them.
 pub fn list() -> Result<Vec<Entry>, LiveError> {
-    use State::{
+    use TcpState::{
         Close, CloseWait, Closing, Established, FinWait1, FinWait2, LastAck, Listen, SynReceived,
         SynSent, TimeWait,
     };
@@ -244,7 +244,7 @@ pub fn list() -> Result<Vec<Entry>, LiveError> {
 }
 
 /// Data that the sockets of a namespace share.
-struct Place<'a> {
+struct NamespaceData<'a> {
     netns: &'a Option<String>,
     listening: listeners::Listening,
     /// Half-open connections by the address that was asked.
@@ -256,7 +256,7 @@ struct Place<'a> {
 fn ask_all(
     mut sockets: Vec<(Entry, Option<Holder>)>,
     processes: &[Process],
-    place: &Place<'_>,
+    place: &NamespaceData<'_>,
 ) -> Vec<Socket> {
     const EACH_MIN: usize = 1_000;
     let threads = threads().min(sockets.len().div_ceil(EACH_MIN)).max(1);
@@ -282,15 +282,15 @@ fn ask_all(
 fn ask_part(
     sockets: Vec<(Entry, Option<Holder>)>,
     processes: &[Process],
-    place: &Place<'_>,
+    place: &NamespaceData<'_>,
 ) -> Vec<Socket> {
-    let mut asked: HashMap<usize, Result<Asked, Reason>> = HashMap::new();
+    let mut asked: HashMap<usize, Result<InspectedProcess, Reason>> = HashMap::new();
     let mut options = |entry: &Entry, holder: Option<Holder>| {
         let holder = holder.ok_or(Reason::NoProcess)?;
         let pid = processes[holder.process].pid;
         let process = asked
             .entry(holder.process)
-            .or_insert_with(|| Asked::open(pid).map_err(|error| Reason::of(&error)));
+            .or_insert_with(|| InspectedProcess::open(pid).map_err(|error| Reason::of(&error)));
         let process = process.as_ref().map_err(|reason| *reason)?;
         process.options(holder.fd, entry.cookie).map_err(|error| Reason::of(&error))
     };
@@ -304,8 +304,8 @@ fn ask_part(
     sockets.into_iter().map(judged).collect()
 }
 
-fn socket(entry: Entry, options: Result<Options, Reason>, place: &Place<'_>) -> Socket {
-    let is_listener = entry.state == State::Listen;
+fn socket(entry: Entry, options: Result<Options, Reason>, place: &NamespaceData<'_>) -> Socket {
+    let is_listener = entry.state == TcpState::Listen;
     let listener = is_listener.then(|| Listener {
         accept_queue: u64::from(entry.recv_queue),
         backlog: u64::from(entry.send_queue),

@@ -10,7 +10,7 @@ use tcpwhy_core::model::Cause;
 use tcpwhy_core::model::units::{bytes, count, counted, duration, share};
 
 use super::Socket;
-use crate::diag::State;
+use crate::diag::TcpState;
 use crate::tcp_info::TcpInfo;
 
 /// Strength of a verdict.
@@ -92,7 +92,7 @@ fn accept_queue(socket: &Socket) -> Option<Verdict> {
 
 fn syn_unanswered(socket: &Socket) -> Option<Verdict> {
     let info = socket.tcp_info.filter(|info| info.tcpi_retransmits > 0)?;
-    if socket.state != State::SynSent {
+    if socket.state != TcpState::SynSent {
         return None;
     }
     let sentence = format!(
@@ -105,7 +105,7 @@ fn syn_unanswered(socket: &Socket) -> Option<Verdict> {
 
 fn timer(socket: &Socket) -> Option<Verdict> {
     let info = socket.tcp_info.filter(|info| info.tcpi_retransmits > 0 && info.tcpi_unacked > 0)?;
-    if socket.state == State::SynSent {
+    if socket.state == TcpState::SynSent {
         return None;
     }
     let sentence = format!(
@@ -151,7 +151,7 @@ fn unread(socket: &Socket) -> Option<Verdict> {
     let info = socket.tcp_info?;
     let unread = socket.unread_bytes.filter(|&unread| unread > 0)?;
     let window = info.tcpi_rcv_wnd_bytes?;
-    if window >= info.tcpi_rcv_mss_bytes.max(1) || socket.state != State::Established {
+    if window >= info.tcpi_rcv_mss_bytes.max(1) || socket.state != TcpState::Established {
         return None;
     }
     let sentence = format!(
@@ -167,7 +167,7 @@ fn unread(socket: &Socket) -> Option<Verdict> {
 /// Nagle's algorithm is enabled. It holds a segment at this moment if less than a segment waits,
 /// data are in flight, and both windows have room, since then nothing else holds it.
 fn nagle(socket: &Socket) -> Option<Verdict> {
-    if socket.options.nodelay != Some(false) || socket.state != State::Established {
+    if socket.options.nodelay != Some(false) || socket.state != TcpState::Established {
         return None;
     }
     let info = socket.tcp_info?;
@@ -295,7 +295,7 @@ mod tests {
     /// An established socket on a path of 20 ms that has sent data, with nothing in its queues.
     fn socket() -> Socket {
         Socket {
-            state: State::Established,
+            state: TcpState::Established,
             local: "10.0.0.1:80".parse().unwrap(),
             peer: "10.0.0.2:50000".parse().ok(),
             is_server: true,
@@ -448,7 +448,7 @@ mod tests {
         });
         assert_eq!(waiting, [timeout]);
         let syn = with(|socket, info| {
-            socket.state = State::SynSent;
+            socket.state = TcpState::SynSent;
             info.tcpi_retransmits = 2;
             info.tcpi_unacked = 1;
         });
@@ -460,7 +460,7 @@ mod tests {
     fn an_accept_queue_overflows_where_it_is_longer_than_the_backlog() {
         let queue = |accept_queue, backlog| {
             with(|socket, _| {
-                socket.state = State::Listen;
+                socket.state = TcpState::Listen;
                 socket.listener = Some(Listener { accept_queue, backlog, half_open: 0 });
             })
         };

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use tcpwhy_live::diag::State;
+use tcpwhy_live::diag::TcpState;
 use tcpwhy_live::hooks::{Call, Flow, HookKind, Record, Scope, Session, StateChange, Unread, What};
 use tcpwhy_live::netns::Netns;
 
@@ -265,17 +265,17 @@ fn connections_open_and_close_with_their_owner() {
         }));
     }
     let took_ms = opened.elapsed().as_millis() as u64;
-    let of = |new_state: State| {
+    let of = |new_state: TcpState| {
         let is = |it: &&StateChange| {
             it.new_state == new_state && (it.flow.source, it.flow.destination) == ends
         };
         changes.iter().find(is).unwrap_or_else(|| panic!("{new_state:?}: {changes:#?}"))
     };
-    assert_eq!(of(State::Established).pid, Some(std::process::id()));
-    let open_ns = of(State::Close).open_ns.expect("it was open");
+    assert_eq!(of(TcpState::Established).pid, Some(std::process::id()));
+    let open_ns = of(TcpState::Close).open_ns.expect("it was open");
     assert!((50..=took_ms).contains(&ms(open_ns)), "{open_ns} of {took_ms} ms");
     let listens =
-        changes.iter().any(|it| it.new_state == State::Listen && it.flow.source == ends.1);
+        changes.iter().any(|it| it.new_state == TcpState::Listen && it.flow.source == ends.1);
     assert!(listens, "{changes:#?}");
 }
 

@@ -29,7 +29,7 @@ pub enum Transport {
 /// The outcome of a query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
-pub enum Outcome {
+pub enum QueryOutcome {
     /// The answer contains records.
     Answered,
     /// The name exists, but has no records of this type (RFC 2308 §2.2).
@@ -77,7 +77,7 @@ pub struct Query {
     pub took_ns: u64,
     /// Result of the query.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: QueryOutcome,
     /// The records of the answer.
     pub records: Vec<Record>,
     /// The server is authoritative for the zone (the AA bit).
@@ -91,19 +91,22 @@ impl Query {
     /// Returns whether the query was answered, which includes the answer that there are no such
     /// records.
     pub fn is_usable(&self) -> bool {
-        matches!(self.outcome, Outcome::Answered | Outcome::NoData | Outcome::NxDomain)
+        matches!(
+            self.outcome,
+            QueryOutcome::Answered | QueryOutcome::NoData | QueryOutcome::NxDomain
+        )
     }
 
     /// Returns whether no reply arrived.
     pub fn is_silent(&self) -> bool {
-        self.outcome == Outcome::Timeout
+        self.outcome == QueryOutcome::Timeout
     }
 
     /// Returns whether any reply arrived from the name server.
     pub fn is_heard(&self) -> bool {
         !matches!(
             self.outcome,
-            Outcome::Timeout | Outcome::PortClosed | Outcome::Unreachable { .. }
+            QueryOutcome::Timeout | QueryOutcome::PortClosed | QueryOutcome::Unreachable { .. }
         )
     }
 
@@ -125,7 +128,7 @@ impl Query {
             transport,
             sent_ns: 0,
             took_ns: 0,
-            outcome: Outcome::Timeout,
+            outcome: QueryOutcome::Timeout,
             records: Vec::new(),
             is_authoritative: false,
             referral: None,
@@ -134,12 +137,12 @@ impl Query {
 
     fn answer(&mut self, reply: Reply) {
         self.outcome = match reply.rcode {
-            _ if reply.is_truncated => Outcome::Truncated,
-            rcode if is_nxdomain(rcode) => Outcome::NxDomain,
-            0 if !reply.answers.is_empty() => Outcome::Answered,
-            0 if reply.referral.is_some() && !reply.is_authoritative => Outcome::Referred,
-            0 => Outcome::NoData,
-            rcode => Outcome::Failure { rcode: rcode_name(rcode) },
+            _ if reply.is_truncated => QueryOutcome::Truncated,
+            rcode if is_nxdomain(rcode) => QueryOutcome::NxDomain,
+            0 if !reply.answers.is_empty() => QueryOutcome::Answered,
+            0 if reply.referral.is_some() && !reply.is_authoritative => QueryOutcome::Referred,
+            0 => QueryOutcome::NoData,
+            rcode => QueryOutcome::Failure { rcode: rcode_name(rcode) },
         };
         self.records = reply.answers;
         self.is_authoritative = reply.is_authoritative;
@@ -148,12 +151,12 @@ impl Query {
 
     fn fail(&mut self, error: &io::Error) {
         self.outcome = match error.kind() {
-            ErrorKind::ConnectionRefused => Outcome::PortClosed,
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => Outcome::Timeout,
+            ErrorKind::ConnectionRefused => QueryOutcome::PortClosed,
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => QueryOutcome::Timeout,
             ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::InvalidData => {
-                Outcome::Malformed
+                QueryOutcome::Malformed
             }
-            _ => Outcome::Unreachable { error: error.to_string() },
+            _ => QueryOutcome::Unreachable { error: error.to_string() },
         };
     }
 }
@@ -207,7 +210,7 @@ impl Asking<'_> {
         let mut queries: Vec<Query> = types.iter().map(new).collect();
         let began = self.start.elapsed();
         if let Err(error) = self.exchange(&mut queries) {
-            for query in queries.iter_mut().filter(|it| it.outcome == Outcome::Timeout) {
+            for query in queries.iter_mut().filter(|it| it.outcome == QueryOutcome::Timeout) {
                 query.sent_ns = query.sent_ns.max(ns(began));
                 query.took_ns = ns(self.start.elapsed()).saturating_sub(query.sent_ns);
                 query.fail(&error);

@@ -9,7 +9,7 @@ use tcpwhy_core::dns::thresholds::{SLOW_MIN_NS, UNCACHED_NS};
 use tcpwhy_core::model::units::{counted, duration};
 use tcpwhy_core::model::{Cause, Culprit, Fact, Finding, Role, RuledOut};
 
-use super::ask::{Outcome, Query};
+use super::ask::{Query, QueryOutcome};
 use super::survey::{ServerSurvey, Survey};
 use super::walk::{Ended, Lookup};
 use super::{Config, RecordType};
@@ -157,8 +157,10 @@ impl Case<'_> {
     fn tried(&self, at: &ServerSurvey, silent: u64, heard: u64) -> Evidence {
         let first = at.rounds.iter().flat_map(|it| &it.queries).find(|it| !it.is_heard());
         let why = match first.map(|it| &it.outcome) {
-            Some(Outcome::PortClosed) => "refused by its host: nothing listens at the port".into(),
-            Some(Outcome::Unreachable { error }) => format!("not sent: {error}"),
+            Some(QueryOutcome::PortClosed) => {
+                "refused by its host: nothing listens at the port".into()
+            }
+            Some(QueryOutcome::Unreachable { error }) => format!("not sent: {error}"),
             _ => format!("not answered within {}", duration(ns(self.config.wait(0)))),
         };
         let queries = counted(silent + heard, "query", "queries");
@@ -170,7 +172,7 @@ impl Case<'_> {
     /// REFUSED, in each round.
     fn failing(&self, at: &ServerSurvey) -> Option<Judged> {
         let failure = |query: &Query| match &query.outcome {
-            Outcome::Failure { rcode } => Some(rcode.clone()),
+            QueryOutcome::Failure { rcode } => Some(rcode.clone()),
             _ => None,
         };
         let queries: Vec<&Query> = at.rounds.iter().flat_map(|it| &it.queries).collect();
@@ -221,7 +223,7 @@ impl Case<'_> {
             finding.facts.push(("rtt_ns", Fact::Ns(rtt_ns)));
         }
         not(&mut finding, Cause::DnsTimeout, "answered");
-        if self.expected.queries.iter().all(|it| it.outcome != Outcome::NxDomain) {
+        if self.expected.queries.iter().all(|it| it.outcome != QueryOutcome::NxDomain) {
             not(&mut finding, Cause::DnsSearch, "first_name");
         }
         let mut what = format!(
@@ -247,7 +249,7 @@ impl Case<'_> {
         let found = self.expected.found.as_deref()?;
         let is_useless = self.expected.queries.iter().filter(|it| it.name != found);
         let names: BTreeSet<&str> = is_useless
-            .filter(|it| matches!(it.outcome, Outcome::NxDomain | Outcome::NoData))
+            .filter(|it| matches!(it.outcome, QueryOutcome::NxDomain | QueryOutcome::NoData))
             .map(|it| it.name.as_str())
             .collect();
         let hit = self.expected.queries.iter().find(|it| it.name == found)?;

@@ -25,7 +25,7 @@ pub(crate) mod fake;
 #[cfg(test)]
 mod tests;
 
-pub use ask::{Outcome, Query, Transport, ask, ask_tcp};
+pub use ask::{Query, QueryOutcome, Transport, ask, ask_tcp};
 pub use config::{Config, ConfigError};
 pub use hosts::Hosts;
 pub use judge::{Evidence, Judged, judge};

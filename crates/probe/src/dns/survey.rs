@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::Config;
-use super::ask::{Asking, Outcome, Query};
+use super::ask::{Asking, Query, QueryOutcome};
 use super::message::{RecordType, reverse_name};
 use super::walk::asked_name;
 use crate::budget::{Budget, Limits, NO_LIMIT};
@@ -212,7 +212,7 @@ fn round(asking: &Asking<'_>, candidates: &[String], types: &[RecordType]) -> Ro
     for name in candidates {
         let asking = Asking { name, ..*asking };
         let mut asked = asking.at_once(types);
-        let cut = asked.iter().filter(|it| it.outcome == Outcome::Truncated);
+        let cut = asked.iter().filter(|it| it.outcome == QueryOutcome::Truncated);
         let again: Vec<_> = cut.map(|it| it.record_type).collect();
         // If one answer is truncated, glibc sends both queries over TCP.
         let again = if again.is_empty() { &[] } else { types };

@@ -232,7 +232,7 @@ fn garbage_is_no_answer() {
         socket.send_to(&[], from).unwrap();
     });
     let query = ask(at, "db.lab", RecordType::A, Duration::from_millis(300), &Budget::none());
-    assert_eq!(query.outcome, Outcome::Timeout);
+    assert_eq!(query.outcome, QueryOutcome::Timeout);
     server.join().unwrap();
 }
 
@@ -248,7 +248,7 @@ fn referrals_are_followed_from_the_root() {
     let zones: Vec<&str> = found.hops.iter().map(|it| it.zone.as_str()).collect();
     assert_eq!(zones, [".", "lab"]);
     assert_eq!(found.hops[1].queries[0].server, zone.at);
-    assert_eq!(found.hops[1].queries[0].outcome, Outcome::Answered);
+    assert_eq!(found.hops[1].queries[0].outcome, QueryOutcome::Answered);
     // A root that refers to itself leads nowhere, and ends.
     let looping = trace("db.lab", RecordType::A, &[zone.at, root.at], Duration::from_secs(1));
     assert!(looping.hops.len() <= 24);

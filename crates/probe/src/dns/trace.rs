@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::ask::{Asking, Outcome, Query};
+use super::ask::{Asking, Query, QueryOutcome};
 use super::message::{RecordType, Referral};
 use super::walk::asked_name;
 use crate::budget::{Budget, Limits, NO_LIMIT};
@@ -95,14 +95,15 @@ impl Tracer<'_> {
             self.steps = self.steps.checked_sub(1).ok_or("it leads on for more than 24 steps")?;
             let (server_name, queries) = self.ask(&name, record_type, &servers);
             let last = queries.last().cloned().ok_or("no server has an address")?;
-            let refers_to = last.referral.clone().filter(|_| last.outcome == Outcome::Referred);
+            let refers_to =
+                last.referral.clone().filter(|_| last.outcome == QueryOutcome::Referred);
             let hop =
                 Hop { zone, server_name, queries, refers_to: refers_to.clone(), server_address_ns };
             if shows {
                 self.hops.push(hop.clone());
             }
             match last.outcome {
-                Outcome::Referred => {
+                QueryOutcome::Referred => {
                     let referral = refers_to.ok_or("a referral without servers")?;
                     if !is_below(&referral.zone, &hop.zone) || !is_within(&name, &referral.zone) {
                         return Err(format!("{} refers back to {}", last.server, referral.zone));
@@ -110,7 +111,7 @@ impl Tracer<'_> {
                     zone = referral.zone.clone();
                     (servers, server_address_ns) = self.servers(&referral)?;
                 }
-                Outcome::Answered => {
+                QueryOutcome::Answered => {
                     let alias = last.records.iter().rfind(|it| it.record_type == RecordType::CNAME);
                     let whole = last.records.iter().any(|it| it.record_type == record_type);
                     match alias {
@@ -123,7 +124,7 @@ impl Tracer<'_> {
                         _ => return Ok(last.addresses().collect()),
                     }
                 }
-                Outcome::NoData | Outcome::NxDomain => return Ok(Vec::new()),
+                QueryOutcome::NoData | QueryOutcome::NxDomain => return Ok(Vec::new()),
                 _ => return Err(format!("no server of {} answers", hop.zone)),
             }
         }
@@ -149,10 +150,10 @@ impl Tracer<'_> {
             };
             asked.clone_from(server_name);
             queries.extend(asking.at_once(&[record_type]));
-            if queries.last().is_some_and(|it| it.outcome == Outcome::Truncated) {
+            if queries.last().is_some_and(|it| it.outcome == QueryOutcome::Truncated) {
                 queries.push(asking.over_tcp(record_type));
             }
-            let leads_on = |it: &Query| it.is_usable() || it.outcome == Outcome::Referred;
+            let leads_on = |it: &Query| it.is_usable() || it.outcome == QueryOutcome::Referred;
             if queries.last().is_some_and(leads_on) {
                 break;
             }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::ask::{Asking, Outcome, Query, Transport};
+use super::ask::{Asking, Query, QueryOutcome, Transport};
 use super::message::{RecordType, reverse_name};
 use super::survey::Round;
 use super::{Config, Hosts};
@@ -58,12 +58,12 @@ pub struct Lookup {
 }
 
 /// The source of the answers to the queries of a look-up.
-trait Asked {
+trait Resolver {
     /// Returns the answers of a server to queries that are sent at `now_ns` of the look-up.
-    fn ask(&mut self, asking: &Step<'_>, now_ns: u64) -> Vec<Query>;
+    fn ask(&mut self, asking: &ServerQueries<'_>, now_ns: u64) -> Vec<Query>;
 }
 
-struct Step<'a> {
+struct ServerQueries<'a> {
     server: SocketAddr,
     name: &'a str,
     types: &'a [RecordType],
@@ -111,7 +111,7 @@ pub fn look_up_limits(name: &str, config: &Config) -> Limits {
 /// Returns the look-up as it would have been if each server had answered as in `rounds`, which
 /// contains one round for each server of `config`.
 pub fn expect(name: &str, types: &[RecordType], config: &Config, rounds: &[Round]) -> Lookup {
-    Walk::new(config, types).run(name, &mut Known { rounds })
+    Walk::new(config, types).run(name, &mut KnownAnswers { rounds })
 }
 
 /// Queries servers over sockets.
@@ -121,8 +121,8 @@ struct Sockets<'a> {
     budget: &'a Budget,
 }
 
-impl Asked for Sockets<'_> {
-    fn ask(&mut self, step: &Step<'_>, _: u64) -> Vec<Query> {
+impl Resolver for Sockets<'_> {
+    fn ask(&mut self, step: &ServerQueries<'_>, _: u64) -> Vec<Query> {
         let asking = Asking {
             server: step.server,
             name: step.name,
@@ -141,12 +141,12 @@ impl Asked for Sockets<'_> {
 }
 
 /// Returns answers that are already known.
-struct Known<'a> {
+struct KnownAnswers<'a> {
     rounds: &'a [Round],
 }
 
-impl Asked for Known<'_> {
-    fn ask(&mut self, step: &Step<'_>, now_ns: u64) -> Vec<Query> {
+impl Resolver for KnownAnswers<'_> {
+    fn ask(&mut self, step: &ServerQueries<'_>, now_ns: u64) -> Vec<Query> {
         let wait_ns = crate::nanoseconds(step.wait);
         let mut queries: Vec<Query> = Vec::new();
         let mut sent_ns = now_ns;
@@ -155,7 +155,7 @@ impl Asked for Known<'_> {
             let mut query = Query { sent_ns, ..known };
             let left_ns = wait_ns.saturating_sub(sent_ns - now_ns);
             if query.is_silent() || query.took_ns > left_ns {
-                (query.outcome, query.took_ns) = (Outcome::Timeout, left_ns);
+                (query.outcome, query.took_ns) = (QueryOutcome::Timeout, left_ns);
                 query.records.clear();
             }
             if step.mode != Mode::AtOnce || step.transport == Transport::Tcp {
@@ -171,10 +171,10 @@ impl Asked for Known<'_> {
     }
 }
 
-impl Known<'_> {
+impl KnownAnswers<'_> {
     /// Returns the server's answer. The rounds of a server that never answers do not contain all
     /// names.
-    fn answer(&self, step: &Step<'_>, record_type: RecordType) -> Option<Query> {
+    fn answer(&self, step: &ServerQueries<'_>, record_type: RecordType) -> Option<Query> {
         let queries = self.rounds.iter().flat_map(|round| &round.queries);
         let of_type = queries.filter(|it| {
             it.server == step.server
@@ -227,7 +227,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Tries the names in turn (`__res_context_search`).
-    fn run(mut self, name: &str, asked: &mut impl Asked) -> Lookup {
+    fn run(mut self, name: &str, asked: &mut impl Resolver) -> Lookup {
         let (mut found, mut ended) = (None, Ended::NotFound);
         let candidates = self.config.candidates(name);
         for (place, candidate) in candidates.iter().enumerate() {
@@ -268,7 +268,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Resolves one name, in rounds over the servers (`__res_context_send`).
-    fn name(&mut self, name: &str, asked: &mut impl Asked) -> Said {
+    fn name(&mut self, name: &str, asked: &mut impl Resolver) -> Said {
         let (mut is_servfail, mut is_closed) = (false, true);
         let mut over_tcp = false;
         for _ in 0..self.config.attempts() {
@@ -288,7 +288,7 @@ impl<'a> Walk<'a> {
                     Server::OverTcp => {}
                 }
                 let last = self.queries.last().map(|query| &query.outcome);
-                if let Some(Outcome::Failure { rcode }) = last {
+                if let Some(QueryOutcome::Failure { rcode }) = last {
                     is_servfail = rcode == "SERVFAIL";
                 }
             }
@@ -304,7 +304,7 @@ impl<'a> Walk<'a> {
         let queries = &self.queries[from..];
         if queries.iter().any(|it| !it.records.is_empty()) {
             Said::Found
-        } else if queries.iter().any(|it| it.outcome == Outcome::NxDomain) {
+        } else if queries.iter().any(|it| it.outcome == QueryOutcome::NxDomain) {
             Said::NxDomain
         } else {
             Said::NoData
@@ -319,15 +319,15 @@ impl<'a> Walk<'a> {
         &mut self,
         name: &str,
         (place, server): (usize, SocketAddr),
-        asked: &mut impl Asked,
+        asked: &mut impl Resolver,
     ) -> Server {
         loop {
             let wait = self.config.wait(place);
             let (types, mode, transport) = (self.types, self.mode, Transport::Udp);
-            let step = Step { server, name, types, wait, mode, transport };
+            let step = ServerQueries { server, name, types, wait, mode, transport };
             let queries = self.step(&step, asked);
             let is = |of: fn(&Query) -> bool| queries.iter().filter(|it| of(it)).count();
-            if queries.iter().any(|it| it.outcome == Outcome::Truncated) {
+            if queries.iter().any(|it| it.outcome == QueryOutcome::Truncated) {
                 return Server::OverTcp;
             }
             let closed = is(|it| !it.is_heard() && !it.is_silent());
@@ -355,17 +355,17 @@ impl<'a> Walk<'a> {
         &mut self,
         name: &str,
         (place, server): (usize, SocketAddr),
-        asked: &mut impl Asked,
+        asked: &mut impl Resolver,
     ) -> Server {
         let wait = self.config.wait(place);
         let (types, mode, transport) = (self.types, self.mode, Transport::Tcp);
-        let step = Step { server, name, types, wait, mode, transport };
+        let step = ServerQueries { server, name, types, wait, mode, transport };
         let queries = self.step(&step, asked);
         let usable = queries.iter().any(Query::is_usable);
         if usable { Server::Replied } else { Server::Next { was_closed: false } }
     }
 
-    fn step(&mut self, step: &Step<'_>, asked: &mut impl Asked) -> Vec<Query> {
+    fn step(&mut self, step: &ServerQueries<'_>, asked: &mut impl Resolver) -> Vec<Query> {
         let queries = asked.ask(step, self.now_ns);
         let end_ns = queries.iter().map(Query::end_ns).max().unwrap_or(0);
         self.now_ns = self.now_ns.max(end_ns);

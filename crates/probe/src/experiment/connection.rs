@@ -72,7 +72,7 @@ pub struct Subject {
 
 /// The step of a request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum RequestStep {
     /// `connect`.
     Connect,
     /// The TLS handshake.
@@ -90,7 +90,7 @@ pub enum ExchangeError {
     #[error("{source}")]
     Io {
         /// The step that failed.
-        step: Step,
+        step: RequestStep,
         /// Time from the begin of the step to the error.
         after: Duration,
         /// The error.
@@ -189,7 +189,7 @@ impl<'a> Connection<'a> {
             began = Instant::now();
             connect(subject, settings)
         });
-        let socket = opened.map_err(|source| io_error(Step::Connect, began, source))?;
+        let socket = opened.map_err(|source| io_error(RequestStep::Connect, began, source))?;
         let connect_ns = nanos(began);
         let mut it = Connection {
             subject,
@@ -233,7 +233,7 @@ impl<'a> Connection<'a> {
             false => (&bytes[..], &[][..]),
         };
         for piece in [head, body].into_iter().filter(|it| !it.is_empty()) {
-            self.write(piece).map_err(|source| io_error(Step::Send, began, source))?;
+            self.write(piece).map_err(|source| io_error(RequestStep::Send, began, source))?;
         }
         let mut timing = Timing { send_ns: nanos(began), ..Timing::default() };
         let response = self.answer(&mut timing)?;
@@ -270,7 +270,7 @@ impl<'a> Connection<'a> {
         let (head, body) = bytes.split_at(bytes.len() - self.subject.request.body.len());
         self.socket.request(bytes.len()).map_err(ExchangeError::Budget)?;
         let began = Instant::now();
-        self.write(head).map_err(|source| io_error(Step::Send, began, source))?;
+        self.write(head).map_err(|source| io_error(RequestStep::Send, began, source))?;
         match self.read(CONTINUE_WAIT) {
             // An interim answer does not end the exchange; after a final one the body is not sent.
             Ok(read @ 1..) => {
@@ -280,9 +280,9 @@ impl<'a> Connection<'a> {
             }
             Ok(_) => return Err(ResponseError::Truncated.into()),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-            Err(source) => return Err(io_error(Step::Answer, began, source)),
+            Err(source) => return Err(io_error(RequestStep::Answer, began, source)),
         }
-        self.write(body).map_err(|source| io_error(Step::Send, began, source))?;
+        self.write(body).map_err(|source| io_error(RequestStep::Send, began, source))?;
         let mut timing = Timing { send_ns: nanos(began), ..Timing::default() };
         timing.wire_bytes = self.answer(&mut timing)?.wire_bytes;
         Ok(timing)
@@ -295,7 +295,8 @@ impl<'a> Connection<'a> {
         let mut come_bytes = 0_u64;
         loop {
             let left = self.subject.timeout.saturating_sub(began.elapsed());
-            let read = self.read(left).map_err(|source| io_error(Step::Answer, began, source))?;
+            let read =
+                self.read(left).map_err(|source| io_error(RequestStep::Answer, began, source))?;
             let now = Instant::now();
             match last {
                 None => timing.wait_ns = (now - began).as_nanos() as u64,
@@ -313,7 +314,7 @@ impl<'a> Connection<'a> {
             come_bytes += read as u64;
             if read == 0 && come_bytes == 0 {
                 let source = io::Error::from(io::ErrorKind::UnexpectedEof);
-                return Err(io_error(Step::Answer, began, source));
+                return Err(io_error(RequestStep::Answer, began, source));
             }
             if read == 0 {
                 return Ok(self.reader.close()?.ok_or(ResponseError::Truncated)?);
@@ -347,7 +348,7 @@ impl<'a> Connection<'a> {
 
     fn shake(&mut self, config: &Arc<ClientConfig>) -> Result<(), ExchangeError> {
         let began = Instant::now();
-        let failed = |source| io_error(Step::Tls, began, source);
+        let failed = |source| io_error(RequestStep::Tls, began, source);
         let words = |error: &rustls::Error| ExchangeError::Tls(sentence(error));
         let name = server_name(&self.subject.target.host)
             .map_err(|error| ExchangeError::Tls(error.to_string()))?;
@@ -454,7 +455,7 @@ fn connect(subject: &Subject, settings: Settings) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-fn io_error(step: Step, began: Instant, source: io::Error) -> ExchangeError {
+fn io_error(step: RequestStep, began: Instant, source: io::Error) -> ExchangeError {
     if let Some(exceeded) = Exceeded::of(&source) {
         return ExchangeError::Budget(exceeded);
     }

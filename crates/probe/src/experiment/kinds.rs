@@ -6,11 +6,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::ClientConfig;
-use tcpwhy_core::app::Side;
 use tcpwhy_core::experiment::median_ns;
 use tcpwhy_core::model::experiment::{Experiment, Suspect, Verdict};
 use tcpwhy_core::model::{Cause, Culprit, Role};
-use tcpwhy_core::wire::Endpoint;
+use tcpwhy_core::wire::{Endpoint, Side};
 
 use crate::budget::Budget;
 

@@ -18,7 +18,7 @@ mod trials;
 #[cfg(target_os = "linux")]
 mod window;
 
-pub use connection::{Connection, ExchangeError, Kernel, Settings, Step, Subject, Timing};
+pub use connection::{Connection, ExchangeError, Kernel, RequestStep, Settings, Subject, Timing};
 pub use kinds::{Kind, Occasion, Others, Skipped, make};
 pub use statistics::Coin;
 pub use trials::Bounds;

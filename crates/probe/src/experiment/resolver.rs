@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tcpwhy_core::app::Side;
 use tcpwhy_core::dns::thresholds::SLOW_MIN_NS;
 use tcpwhy_core::experiment::median_ns;
 use tcpwhy_core::model::experiment::Suspect;
 use tcpwhy_core::model::{Cause, Culprit, Role};
+use tcpwhy_core::wire::Side;
 
 use super::connection::Subject;
 use super::kinds::{Others, Skipped};

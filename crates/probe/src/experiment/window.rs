@@ -21,7 +21,7 @@ pub fn watched<T: Send>(socket: &TcpStream, asking: impl FnOnce() -> T) -> (T, P
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let watching = scope.spawn(|| {
-            let mut seen = Seen::default();
+            let mut seen = HeldWindow::default();
             while !is_over.load(Ordering::Relaxed) {
                 if let Ok(info) = tcp_info(socket.as_fd()) {
                     seen.take(&info);
@@ -38,7 +38,7 @@ pub fn watched<T: Send>(socket: &TcpStream, asking: impl FnOnce() -> T) -> (T, P
 
 /// The window while it held data back.
 #[derive(Default)]
-struct Seen {
+struct HeldWindow {
     /// Number of observations at which it held data back.
     count: u64,
     /// Number of those at which it had no room for a segment.
@@ -50,7 +50,7 @@ struct Seen {
     most_bytes: u64,
 }
 
-impl Seen {
+impl HeldWindow {
     fn take(&mut self, info: &TcpInfo) {
         let Some(window_bytes) = info.tcpi_snd_wnd_bytes else { return };
         let mss_bytes = info.tcpi_snd_mss_bytes;
@@ -98,7 +98,7 @@ mod tests {
     /// Returns the verdict on these windows, on a path of 40 ms, if the kernel measures a round
     /// trip of `rtt_us`.
     fn verdict_at(rtt_us: u64, windows: impl IntoIterator<Item = (u64, u64)>) -> PeerWindow {
-        let mut seen = Seen::default();
+        let mut seen = HeldWindow::default();
         for (snd_wnd_bytes, unacked) in windows {
             seen.take(&TcpInfo {
                 tcpi_snd_wnd_bytes: Some(snd_wnd_bytes),

@@ -66,14 +66,14 @@ pub struct ResponseReader {
     /// redirect.
     is_terse: bool,
     has_read_one: bool,
-    state: State,
+    state: ResponseState,
     /// Bytes of a header section or of a chunk's line whose end has not arrived.
     partial: Vec<u8>,
     response: Response,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ResponseState {
     Header,
     /// Number of bytes of the body that have not arrived.
     Body(u64),
@@ -88,7 +88,7 @@ impl ResponseReader {
     /// Creates a reader at the start of a connection; `to_head` if every request on it is a HEAD.
     pub fn new(to_head: bool) -> ResponseReader {
         let (partial, response) = (Vec::new(), Response::default());
-        let (is_terse, has_read_one, state) = (false, false, State::Header);
+        let (is_terse, has_read_one, state) = (false, false, ResponseState::Header);
         ResponseReader { to_head, is_terse, has_read_one, state, partial, response }
     }
 
@@ -100,7 +100,7 @@ impl ResponseReader {
 
     /// Returns whether a response has begun and not ended.
     pub fn is_inside(&self) -> bool {
-        self.state != State::Header || !self.partial.is_empty()
+        self.state != ResponseState::Header || !self.partial.is_empty()
     }
 
     /// Reads the next bytes of the connection, up to the end of a response.
@@ -112,37 +112,40 @@ impl ResponseReader {
         while used < bytes.len() {
             let rest = &bytes[used..];
             let ended = match self.state {
-                State::Header => {
+                ResponseState::Header => {
                     let (taken, ended) = self.header(rest)?;
                     used += taken;
                     ended
                 }
-                State::Body(left) => {
+                ResponseState::Body(left) => {
                     let taken = left.min(rest.len() as u64);
                     used += self.take(taken);
-                    self.state = State::Body(left - taken);
+                    self.state = ResponseState::Body(left - taken);
                     left == taken
                 }
-                State::Chunk(left) => {
+                ResponseState::Chunk(left) => {
                     let taken = left.min(rest.len() as u64);
                     used += self.take(taken);
-                    self.state =
-                        if left == taken { State::ChunkSize } else { State::Chunk(left - taken) };
-                    false
-                }
-                State::ChunkSize => {
-                    let Some(line) = self.line(rest, &mut used)? else { continue };
-                    self.state = match chunk_bytes(&line)? {
-                        0 => State::Trailer,
-                        size => State::Chunk(size + 2),
+                    self.state = if left == taken {
+                        ResponseState::ChunkSize
+                    } else {
+                        ResponseState::Chunk(left - taken)
                     };
                     false
                 }
-                State::Trailer => match self.line(rest, &mut used)? {
+                ResponseState::ChunkSize => {
+                    let Some(line) = self.line(rest, &mut used)? else { continue };
+                    self.state = match chunk_bytes(&line)? {
+                        0 => ResponseState::Trailer,
+                        size => ResponseState::Chunk(size + 2),
+                    };
+                    false
+                }
+                ResponseState::Trailer => match self.line(rest, &mut used)? {
                     Some(line) => line.is_empty(),
                     None => continue,
                 },
-                State::UntilClose => {
+                ResponseState::UntilClose => {
                     used += self.take(rest.len() as u64);
                     false
                 }
@@ -161,7 +164,7 @@ impl ResponseReader {
     /// A response had begun that does not end with the connection.
     pub fn close(&mut self) -> Result<Option<Response>, ResponseError> {
         match self.state {
-            State::UntilClose => Ok(Some(self.finish())),
+            ResponseState::UntilClose => Ok(Some(self.finish())),
             _ if self.is_inside() => Err(ResponseError::Truncated),
             _ => Ok(None),
         }
@@ -174,7 +177,7 @@ impl ResponseReader {
     }
 
     fn finish(&mut self) -> Response {
-        self.state = State::Header;
+        self.state = ResponseState::Header;
         std::mem::take(&mut self.response)
     }
 
@@ -234,15 +237,15 @@ impl ResponseReader {
         self.response.server = framing.server;
         let no_body = self.to_head || matches!(status, 101 | 204 | 304);
         self.state = match (no_body, framing.chunked, framing.content_bytes) {
-            (true, ..) => State::Body(0),
-            (_, true, _) => State::ChunkSize,
-            (_, _, Some(left)) => State::Body(left),
+            (true, ..) => ResponseState::Body(0),
+            (_, true, _) => ResponseState::ChunkSize,
+            (_, _, Some(left)) => ResponseState::Body(left),
             (_, _, None) => {
                 self.response.keep_alive = false;
-                State::UntilClose
+                ResponseState::UntilClose
             }
         };
-        Ok(Some(Section { bytes: section_bytes, ended: self.state == State::Body(0) }))
+        Ok(Some(Section { bytes: section_bytes, ended: self.state == ResponseState::Body(0) }))
     }
 
     /// Returns the next line without its end, or `None` if its end has not arrived.

@@ -19,7 +19,6 @@ pub(super) enum Phase {
     Busy,
 }
 
-/// A connection.
 pub(super) struct Connection {
     pub stream: Option<Stream>,
     pub phase: Phase,
@@ -42,7 +41,7 @@ pub(super) struct Connection {
 
 /// The result of reading from a connection.
 #[derive(Default)]
-pub(super) struct Step {
+pub(super) struct Reading {
     /// `true` if this read received the first byte of the answer.
     pub first_byte: bool,
     /// The answer, if it is complete.
@@ -145,8 +144,8 @@ impl Connection {
     }
 
     /// Reads once from the socket.
-    pub fn read(&mut self, buffer: &mut [u8]) -> Result<Step, Failure> {
-        let mut step = Step::default();
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<Reading, Failure> {
+        let mut step = Reading::default();
         let Some(stream) = &mut self.stream else { return Ok(step) };
         let (reader, has_begun, is_busy) =
             (&mut self.reader, &mut self.has_begun, self.phase == Phase::Busy);

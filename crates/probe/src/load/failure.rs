@@ -59,7 +59,6 @@ impl FailureKind {
     }
 }
 
-/// A failure.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub kind: FailureKind,

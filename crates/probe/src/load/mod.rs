@@ -20,7 +20,7 @@ mod worker;
 
 pub use failure::FailureKind;
 pub use guard::{End, Guard};
-pub use outcome::{Outcome, Second, Times};
+pub use outcome::{LoadOutcome, Second, Times};
 pub use plan::{Pace, Plan, PlanError};
 
 use std::sync::OnceLock;
@@ -55,7 +55,7 @@ pub fn run(
     plan: &Plan,
     stop: &AtomicBool,
     mut progress: impl FnMut(&Running),
-) -> Result<Outcome, PlanError> {
+) -> Result<LoadOutcome, PlanError> {
     plan.check()?;
     let tls = match plan.target.scheme {
         Scheme::Https => {
@@ -84,7 +84,7 @@ pub fn run(
         caller.unpark();
         done
     };
-    let parts: Vec<Result<Outcome, PlanError>> = thread::scope(|scope| {
+    let parts: Vec<Result<LoadOutcome, PlanError>> = thread::scope(|scope| {
         let work = &work;
         let spawned: Vec<_> =
             workers.into_iter().map(|worker| scope.spawn(move || work(worker))).collect();
@@ -99,7 +99,7 @@ pub fn run(
         let joined = spawned.into_iter().map(thread::ScopedJoinHandle::join);
         joined.map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     });
-    let mut outcome = Outcome { threads, ..Outcome::default() };
+    let mut outcome = LoadOutcome { threads, ..LoadOutcome::default() };
     for part in parts {
         outcome.merge(part?);
     }

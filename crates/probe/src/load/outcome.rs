@@ -75,7 +75,7 @@ pub struct Second {
 
 /// The results of a load.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct LoadOutcome {
     /// The address that was used; `None` if no connection was attempted.
     pub address: Option<SocketAddr>,
     /// Number of threads that sent the load.
@@ -123,7 +123,7 @@ pub struct Outcome {
     pub ended: Option<End>,
 }
 
-impl Outcome {
+impl LoadOutcome {
     /// Returns the number of answered requests per second.
     pub fn requests_per_second(&self) -> f64 {
         self.requests as f64 / (self.elapsed_ns.max(1) as f64 / 1e9)
@@ -167,7 +167,7 @@ impl Outcome {
     }
 
     /// Adds the results that another thread measured at the same time.
-    pub(super) fn merge(&mut self, other: Outcome) {
+    pub(super) fn merge(&mut self, other: LoadOutcome) {
         self.elapsed_ns = self.elapsed_ns.max(other.elapsed_ns);
         self.planned += other.planned;
         self.sent += other.sent;

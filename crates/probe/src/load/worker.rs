@@ -15,7 +15,7 @@ use rustls::pki_types::ServerName;
 use super::alarm::Alarm;
 use super::connection::{Connection, Phase};
 use super::guard::{End, Latest};
-use super::outcome::Outcome;
+use super::outcome::LoadOutcome;
 use super::plan::{Pace, Plan, PlanError};
 use super::schedule::Schedule;
 
@@ -76,7 +76,7 @@ pub(super) struct Worker<'a> {
     swept_ns: u64,
     last_answer_ns: u64,
     latest: Latest,
-    outcome: Outcome,
+    outcome: LoadOutcome,
 }
 
 impl<'a> Worker<'a> {
@@ -109,7 +109,7 @@ impl<'a> Worker<'a> {
             swept_ns: 0,
             last_answer_ns: 0,
             latest: Latest::default(),
-            outcome: Outcome::default(),
+            outcome: LoadOutcome::default(),
         })
     }
 
@@ -122,7 +122,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Sends the load until the plan ends.
-    pub fn run(mut self) -> Result<Outcome, PlanError> {
+    pub fn run(mut self) -> Result<LoadOutcome, PlanError> {
         let mut events = Events::with_capacity(1024);
         for index in 0..self.connections.len() {
             self.released(index);
@@ -325,7 +325,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn finish(mut self) -> Outcome {
+    fn finish(mut self) -> LoadOutcome {
         let now_ns = self.now_ns();
         let stopped_ns = now_ns.min(self.end_ns);
         if let (Some(start_ns), Some(schedule)) = (self.start_ns, &self.schedule) {

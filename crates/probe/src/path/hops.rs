@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::connecting::Connecting;
 use super::rtt::{refused, spread};
 use super::sender::{Arrival, Sender, What};
-use super::{Asked, Method, Report, steps};
+use super::{Method, PathMeasurement, Report, steps};
 
 /// The search ends after this many consecutive hops that do not answer.
 const SILENT_MAX: u8 = 8;
@@ -125,7 +125,11 @@ impl Probes for Sender {
 }
 
 /// Finds the hops and measures each of them; writes the result into the report.
-pub(super) fn find(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(&Report)) {
+pub(super) fn find(
+    asked: &PathMeasurement<'_>,
+    report: &mut Report,
+    tell: &mut dyn FnMut(&Report),
+) {
     if !asked.plan.hops {
         return;
     }
@@ -153,7 +157,7 @@ pub(super) fn find(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(
 
 /// Opens a sender for the requested kind of probes; if none was requested, SYNs if a raw socket is
 /// permitted, and otherwise datagrams.
-fn open(asked: &Asked<'_>) -> Result<(Method, Box<dyn Probes>), String> {
+fn open(asked: &PathMeasurement<'_>) -> Result<(Method, Box<dyn Probes>), String> {
     let sender = |method| {
         Sender::open(method, asked.address, &asked.plan.budget)
             .map(|it| (method, Box::new(it) as Box<dyn Probes>))
@@ -178,7 +182,7 @@ struct Sent {
 }
 
 struct Search<'a> {
-    asked: &'a Asked<'a>,
+    asked: &'a PathMeasurement<'a>,
     probes: Box<dyn Probes>,
     /// The probes, by number.
     sent: Vec<Sent>,

@@ -39,7 +39,7 @@ pub use judge::judge;
 pub use mtu::{Mtu, MtuEnd};
 pub use request::{Phases, RequestError};
 pub use rtt::{Connected, Refusal, RoundTrips};
-pub use steps::{Step, added};
+pub use steps::{RttStep, added};
 
 /// The kind of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -145,7 +145,7 @@ pub struct Report {
     /// The hops of the path.
     pub path: Option<Path>,
     /// The hop that adds most of the latency.
-    pub step: Option<Step>,
+    pub step: Option<RttStep>,
     /// The largest packet that passes.
     pub mtu: Option<Mtu>,
     /// Phases of one request.
@@ -223,25 +223,25 @@ pub fn probe(
             break;
         }
         tell(words, &report);
-        let asked = Asked { target, plan, address, stop };
+        let asked = PathMeasurement { target, plan, address, stop };
         step(&asked, &mut report, &mut |report| tell(words, report));
     }
     Ok(report)
 }
 
 /// A measurement: it writes its result into the report.
-type Measure = fn(&Asked<'_>, &mut Report, &mut dyn FnMut(&Report));
+type Measure = fn(&PathMeasurement<'_>, &mut Report, &mut dyn FnMut(&Report));
 
 /// Parameters of a measurement.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct PathMeasurement<'a> {
     target: &'a Target,
     plan: &'a Plan,
     address: SocketAddr,
     stop: &'a AtomicBool,
 }
 
-impl Asked<'_> {
+impl PathMeasurement<'_> {
     fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }

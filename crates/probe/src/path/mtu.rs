@@ -10,7 +10,7 @@ use serde::Serialize;
 use tcpwhy_live::sys::int_option;
 
 use super::sender::{Sender, What};
-use super::{Asked, Method, Report};
+use super::{Method, PathMeasurement, Report};
 
 const IPPROTO_IP: i32 = 0;
 const IPPROTO_IPV6: i32 = 41;
@@ -67,7 +67,7 @@ enum Passes {
 }
 
 struct Search<'a> {
-    asked: &'a Asked<'a>,
+    asked: &'a PathMeasurement<'a>,
     sender: Sender,
     wait: Duration,
     sent: u32,
@@ -75,7 +75,7 @@ struct Search<'a> {
 }
 
 /// Finds the path MTU and writes it into the report.
-pub(super) fn find(asked: &Asked<'_>, report: &mut Report, _: &mut dyn FnMut(&Report)) {
+pub(super) fn find(asked: &PathMeasurement<'_>, report: &mut Report, _: &mut dyn FnMut(&Report)) {
     if !asked.plan.mtu {
         return;
     }

@@ -9,7 +9,7 @@ use rustls::ClientConnection;
 use serde::Serialize;
 use tcpwhy_live::sys;
 
-use super::{Asked, Report, speaks_http};
+use super::{PathMeasurement, Report, speaks_http};
 use crate::budget::{Exceeded, Metered};
 use crate::http::{Progress, Request, Response, ResponseError, ResponseReader};
 use crate::nanoseconds;
@@ -88,7 +88,7 @@ pub enum RequestError {
 }
 
 /// Sends a GET request and writes its phases into the report.
-pub(super) fn send(asked: &Asked<'_>, report: &mut Report, _: &mut dyn FnMut(&Report)) {
+pub(super) fn send(asked: &PathMeasurement<'_>, report: &mut Report, _: &mut dyn FnMut(&Report)) {
     if !asked.plan.request || !speaks_http(asked.target) {
         return;
     }
@@ -105,7 +105,7 @@ pub(super) fn send(asked: &Asked<'_>, report: &mut Report, _: &mut dyn FnMut(&Re
 }
 
 struct Exchange<'a> {
-    asked: &'a Asked<'a>,
+    asked: &'a PathMeasurement<'a>,
     began: Instant,
     phases: Phases,
 }

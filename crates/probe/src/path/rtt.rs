@@ -9,7 +9,7 @@ use serde::Serialize;
 use tcpwhy_live::sys;
 
 use super::sender::{Sender, What};
-use super::{Asked, Method, Report};
+use super::{Method, PathMeasurement, Report};
 
 /// A refusal and its sender.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -75,7 +75,11 @@ pub(super) fn spread(samples_ns: impl Iterator<Item = u64>) -> Option<(u64, u64,
 }
 
 /// Measures round trips by echo requests.
-pub(super) fn echo(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(&Report)) {
+pub(super) fn echo(
+    asked: &PathMeasurement<'_>,
+    report: &mut Report,
+    tell: &mut dyn FnMut(&Report),
+) {
     match Sender::open(Method::Icmp, asked.address, &asked.plan.budget) {
         Ok(sender) => measure(asked, &sender, Method::Icmp, report, tell),
         Err(error) => report.skip(
@@ -90,7 +94,7 @@ pub(super) fn echo(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(
 }
 
 /// Measures round trips by SYNs, with the kernel's timestamps of the answers.
-pub(super) fn syn(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(&Report)) {
+pub(super) fn syn(asked: &PathMeasurement<'_>, report: &mut Report, tell: &mut dyn FnMut(&Report)) {
     match Sender::open(Method::Tcp, asked.address, &asked.plan.budget) {
         Ok(sender) => measure(asked, &sender, Method::Tcp, report, tell),
         Err(error) => report.skip(
@@ -113,7 +117,7 @@ pub(super) fn refused(error: &io::Error, what: &str, advice: &str) -> String {
 }
 
 fn measure(
-    asked: &Asked<'_>,
+    asked: &PathMeasurement<'_>,
     sender: &Sender,
     method: Method,
     report: &mut Report,
@@ -159,7 +163,11 @@ fn measure(
 }
 
 /// Sends a probe. Returns its round trip, and the refusal if it was refused.
-fn one(asked: &Asked<'_>, sender: &Sender, number: u16) -> Option<(u64, Option<Refusal>)> {
+fn one(
+    asked: &PathMeasurement<'_>,
+    sender: &Sender,
+    number: u16,
+) -> Option<(u64, Option<Refusal>)> {
     let sent_ns = sender.probe(number, None).ok()?;
     let until = Instant::now() + asked.plan.wait;
     while Instant::now() < until && !asked.is_stopped() {
@@ -183,7 +191,11 @@ fn one(asked: &Asked<'_>, sender: &Sender, number: u16) -> Option<(u64, Option<R
 }
 
 /// Opens connections and closes them at once with a RST, so that none is left in TIME-WAIT.
-pub(super) fn connect(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(&Report)) {
+pub(super) fn connect(
+    asked: &PathMeasurement<'_>,
+    report: &mut Report,
+    tell: &mut dyn FnMut(&Report),
+) {
     let mut connected = Connected {
         sent: 0,
         established: 0,

@@ -13,7 +13,7 @@ const STEP_SHARE_MIN: f64 = 0.2;
 
 /// A hop after which all round trips are longer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Step {
+pub struct RttStep {
     /// The number of the hop, from 1.
     pub hop: u8,
     /// The address of the hop.
@@ -29,7 +29,7 @@ pub struct Step {
 /// Returns the largest step of the least round trips; `None` if they rise evenly, or hardly at all.
 /// A router may answer late, because it answers when it has time: a delay counts only if the hops
 /// after it have it too.
-pub fn added(path: &Path) -> Option<Step> {
+pub fn added(path: &Path) -> Option<RttStep> {
     let answered: Vec<(u8, Option<IpAddr>, u64)> = path
         .hops
         .iter()
@@ -37,14 +37,14 @@ pub fn added(path: &Path) -> Option<Step> {
         .collect();
     let stays = |from: usize| answered[from..].iter().map(|(.., min_ns)| *min_ns).min();
     let whole_ns = answered.last()?.2.max(1);
-    let mut largest: Option<Step> = None;
+    let mut largest: Option<RttStep> = None;
     let (mut before_ns, mut after_hop) = (0, 0);
     for (index, &(hop, address, _)) in answered.iter().enumerate() {
         let ns = stays(index)?;
         let added_ns = ns.saturating_sub(before_ns);
         if largest.is_none_or(|it| added_ns > it.added_ns) {
             let share = (added_ns as f64 / whole_ns as f64).min(1.0);
-            largest = Some(Step { hop, address, after_hop, added_ns, share });
+            largest = Some(RttStep { hop, address, after_hop, added_ns, share });
         }
         (before_ns, after_hop) = (ns, hop);
     }

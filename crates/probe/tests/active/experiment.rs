@@ -12,7 +12,8 @@ use tcpwhy_core::model::{Cause, Role};
 use tcpwhy_probe::Target;
 use tcpwhy_probe::budget::Budget;
 use tcpwhy_probe::experiment::{
-    Bounds, Coin, Connection, ExchangeError, Kind, Others, Settings, Skipped, Step, Subject, make,
+    Bounds, Coin, Connection, ExchangeError, Kind, Others, RequestStep, Settings, Skipped, Subject,
+    make,
 };
 use tcpwhy_probe::http::Request;
 use tcpwhy_testing::undisturbed;
@@ -189,7 +190,7 @@ fn silence_garbage_and_refusal_are_distinguished() {
     assert!(matches!(error, ExchangeError::Response(_)), "{error:?}");
     let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("one");
     let refused = Connection::open(&subject(closed), Settings::default()).err().expect("refused");
-    assert!(matches!(refused, ExchangeError::Io { step: Step::Connect, .. }), "{refused:?}");
+    assert!(matches!(refused, ExchangeError::Io { step: RequestStep::Connect, .. }), "{refused:?}");
 }
 
 #[test]

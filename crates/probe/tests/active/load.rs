@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tcpwhy_probe::Target;
 use tcpwhy_probe::budget::{Budget, Exceeded, Limits, NO_LIMIT};
-use tcpwhy_probe::load::{self, End, FailureKind, Outcome, Pace, Plan, PlanError};
+use tcpwhy_probe::load::{self, End, FailureKind, LoadOutcome, Pace, Plan, PlanError};
 use tcpwhy_testing::undisturbed;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nContent-Length: 5\r\n\r\nhello";
@@ -58,11 +58,11 @@ fn plan(address: SocketAddr) -> Plan {
     Plan { connections: 2, timeout: Duration::from_secs(10), ..Plan::new(target, vec![address]) }
 }
 
-fn run(plan: &Plan) -> Outcome {
+fn run(plan: &Plan) -> LoadOutcome {
     load::run(plan, &AtomicBool::new(false), |_| {}).unwrap()
 }
 
-fn errors(outcome: &Outcome) -> Vec<FailureKind> {
+fn errors(outcome: &LoadOutcome) -> Vec<FailureKind> {
     outcome.errors.keys().copied().collect()
 }
 

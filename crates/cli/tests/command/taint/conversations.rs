@@ -5,7 +5,7 @@ mod http;
 use super::packets::Said;
 use super::tokens::Tokens;
 use tcpwhy_core::app::Protocol;
-use tcpwhy_core::app::Side::{Client, Server};
+use tcpwhy_core::wire::Side::{Client, Server};
 
 /// A conversation with a server's port.
 #[derive(Clone)]

@@ -1,6 +1,6 @@
 //! Captures of conversations: whole, from the middle, truncated, with holes, of one direction.
 
-use tcpwhy_core::app::Side;
+use tcpwhy_core::wire::Side;
 
 pub type Said = (Side, Vec<u8>);
 

@@ -4,8 +4,9 @@ use super::Framer;
 use crate::app::dialogue::{Dialogue, Refused, Said};
 use crate::app::exchanges::Feed;
 use crate::app::known::KnownHeaders;
-use crate::app::mark::{Mark, Side};
+use crate::app::mark::Mark;
 use crate::app::protocol::Protocol;
+use crate::wire::{BySide, Side};
 
 /// How what the two sides have sent last ended, one bit each.
 #[derive(Clone, Copy, Default)]
@@ -15,7 +16,7 @@ impl Spoken {
     /// Either side has sent something.
     const BEGUN: u8 = 1 << 0;
     /// The last push of the client, and of the server, ended a line.
-    const LINES: [u8; 2] = [1 << 1, 1 << 2];
+    const LINES: BySide<u8> = [1 << 1, 1 << 2];
 
     /// Returns whether either side has sent something.
     pub fn has_begun(self) -> bool {
@@ -24,7 +25,7 @@ impl Spoken {
 
     /// Notes a push of `from`: `bytes`, after which `missing` bytes were not captured.
     pub fn note(&mut self, from: Side, bytes: &[u8], missing: u32) {
-        let line = Self::LINES[from as usize];
+        let line = Self::LINES[from];
         let ends_line = missing == 0 && bytes.ends_with(b"\n");
         self.0 = self.0 & !line | Self::BEGUN | if ends_line { line } else { 0 };
     }

@@ -1,7 +1,9 @@
 //! Properties of all conversations: order of marks, independence of segmentation, no panic.
 
-use super::super::{Framer, KnownHeaders, LABEL_BYTES, Mark, Side};
+use super::super::{Framer, KnownHeaders, LABEL_BYTES, Mark};
+
 use super::{C, Push, S, marks, parts};
+use crate::wire::Side;
 
 /// A small generator of random numbers (Marsaglia's xorshift64), so that failures are reproducible.
 pub(super) struct Random(pub(super) u64);

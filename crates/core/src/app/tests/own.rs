@@ -1,8 +1,10 @@
 //! A response ends its own request, whatever else the other side sends.
 
-use super::super::{Framer, KnownHeaders, Mark, Side};
+use super::super::{Framer, KnownHeaders, Mark};
+
 use super::order::Random;
 use super::{C, Push, S, marks, parts, story};
+use crate::wire::Side;
 
 const UPLOAD: &[u8] = b"POST /u HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
 const REFUSAL: &[u8] = b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n";

@@ -216,7 +216,7 @@ fn the_first_fragment_of_an_answer_is_an_answer() {
          9.000 end",
     );
     assert_eq!(lost(&lookup), "- 3");
-    assert_eq!(lookup.outcome, Outcome::Answered);
+    assert_eq!(lookup.outcome, LookupOutcome::Answered);
     assert_eq!(lookup.addresses, [endpoint("10.1.1.1", 0).address]);
 }
 
@@ -270,7 +270,7 @@ fn a_message_that_answers_no_query_is_no_answer() {
         "r 4000 10.0.0.99 1 A other.example.com 10.1.1.1",
     ] {
         let lookup = lookup(&format!("0.000 q 4000 10.0.0.53 1 A db.example.com\n0.002 {other}"));
-        assert_eq!(lookup.outcome, Outcome::Timeout, "{other}");
+        assert_eq!(lookup.outcome, LookupOutcome::Timeout, "{other}");
     }
 }
 

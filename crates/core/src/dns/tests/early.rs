@@ -10,7 +10,7 @@ fn an_answer_captured_just_before_its_query_is_assigned_to_it() {
          9.0     end",
     );
     assert_eq!(lost(&lookup), "");
-    assert_eq!(lookup.outcome, Outcome::Answered);
+    assert_eq!(lookup.outcome, LookupOutcome::Answered);
 }
 
 #[test]

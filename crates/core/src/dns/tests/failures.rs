@@ -12,7 +12,7 @@ fn a_failure_beside_a_good_answer_costs_only_the_wait_after_it() {
          0.025 r 4000 10.0.0.53 2 AAAA db.example.com SERVFAIL",
     );
     assert_eq!(lost(&lookup), "- 20, dns_failure 5");
-    assert_eq!(lookup.outcome, Outcome::Answered);
+    assert_eq!(lookup.outcome, LookupOutcome::Answered);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_search_goes_on_after_a_failure() {
          0.120 r 4002 10.0.0.53 3 A api.example.com 10.1.1.1",
     );
     assert_eq!(lost(&lookup), "- 40, dns_search 40, dns_failure 40");
-    assert_eq!(lookup.outcome, Outcome::Answered);
+    assert_eq!(lookup.outcome, LookupOutcome::Answered);
 }
 
 /// Negative twin: a failure of another name is the end of its look-up.

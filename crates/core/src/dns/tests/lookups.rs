@@ -12,7 +12,7 @@ fn a_pair_answered_promptly_is_one_healthy_lookup() {
     );
     assert_eq!(lost(&lookup), "- 2");
     assert_eq!(lookup.qtypes, [qtype::A, qtype::AAAA]);
-    assert_eq!(lookup.outcome, Outcome::Answered);
+    assert_eq!(lookup.outcome, LookupOutcome::Answered);
     assert_eq!(lookup.addresses, [endpoint("10.1.1.1", 0).address]);
     assert!(!lookup.conntrack_race_suspected);
 }
@@ -145,7 +145,7 @@ fn names_of_which_none_exists_were_not_tried_before_the_right_one() {
          0.004 q 4002 10.0.0.53 3 A api
          0.005 r 4002 10.0.0.53 3 A api NXDOMAIN",
     );
-    assert_eq!((lost(&lookup).as_str(), lookup.outcome), ("- 5", Outcome::NxDomain));
+    assert_eq!((lost(&lookup).as_str(), lookup.outcome), ("- 5", LookupOutcome::NxDomain));
 }
 
 /// Names of one domain that differ in the middle are asked for one after the other (RFC 2782).
@@ -168,7 +168,7 @@ fn a_name_that_does_not_exist_is_no_search() {
         "0.000 q 4000 10.0.0.53 1 A nowhere.example.com
          0.001 r 4000 10.0.0.53 1 A nowhere.example.com NXDOMAIN",
     );
-    assert_eq!((lost(&lookup).as_str(), lookup.outcome), ("- 1", Outcome::NxDomain));
+    assert_eq!((lost(&lookup).as_str(), lookup.outcome), ("- 1", LookupOutcome::NxDomain));
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_failing_server_costs_until_the_next_is_asked() {
          0.403 r 4001 10.0.0.54 1 A db.example.com 10.1.1.1",
     );
     assert_eq!(lost(&lookup), "- 2, dns_failure 401");
-    assert_eq!(lookup.outcome, Outcome::Answered);
+    assert_eq!(lookup.outcome, LookupOutcome::Answered);
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn an_address_without_a_name_costs_the_timeout() {
          40.0 end",
     );
     assert_eq!(lost(&lookup), "- 1, reverse_dns_timeout 9999");
-    assert_eq!((lookup.outcome, lookup.is_reverse), (Outcome::Timeout, true));
+    assert_eq!((lookup.outcome, lookup.is_reverse), (LookupOutcome::Timeout, true));
 }
 
 #[test]
@@ -512,8 +512,8 @@ fn an_answer_from_another_address_that_the_client_s_host_refuses_is_none() {
         ))
     };
     let taken = lookup("");
-    assert_eq!((taken.outcome, taken.addresses.len()), (Outcome::Answered, 1));
+    assert_eq!((taken.outcome, taken.addresses.len()), (LookupOutcome::Answered, 1));
     let refused = lookup("0.001 closed 4000 10.0.0.1");
-    assert_eq!((refused.outcome, refused.addresses.len()), (Outcome::Timeout, 0));
+    assert_eq!((refused.outcome, refused.addresses.len()), (LookupOutcome::Timeout, 0));
     assert_eq!(refused.queries[0].refused(), Some(endpoint("10.0.0.1", 0).address));
 }

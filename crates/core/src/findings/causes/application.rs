@@ -1,11 +1,11 @@
 //! The evidence for an application's own time, which is the same for client and server: the time
 //! that no mechanism of TCP explains.
 
-use crate::app::Side;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Fact};
+use crate::wire::Side;
 
 /// Returns whether the client waited for the end of the connection only: its response had all come, and
 /// states no length.

@@ -32,7 +32,7 @@ fn other_ns(endpoint: &EndpointTally) -> u64 {
 
 /// Measures how much was transferred.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
-    let began = scene.exchange.began_at[scene.gap().sender as usize];
+    let began = scene.exchange.began_at[scene.gap().sender];
     shown.measure("bytes", scene.sender().space.nxt.saturating_sub(began));
 }
 

@@ -4,10 +4,10 @@
 
 use super::application;
 use super::rules::Cost;
-use crate::app::Side;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
+use crate::wire::Side;
 
 /// How the time of this cause, added up over an endpoint, becomes a finding.
 pub(super) const COST: Cost =

@@ -1,7 +1,7 @@
 //! A query that was lost or that its server did not answer (RFC 1035 §4.2.1).
 
 use super::lookup::{LookupRules, LookupScene, type_name, unanswered_queries};
-use crate::dns::{Lookup, Outcome, Query};
+use crate::dns::{Lookup, LookupOutcome, Query};
 use crate::findings::proof::Proof;
 use crate::model::{Cause, Fact, Role};
 use crate::wire::Endpoint;
@@ -58,7 +58,7 @@ fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
             proof.add_fact("silent_type", Fact::Text(type_name(query.qtype)));
         }
     }
-    if lookup.outcome == Outcome::Timeout && known.answered == 0 {
+    if lookup.outcome == LookupOutcome::Timeout && known.answered == 0 {
         // How soon a server would answer that never did is not known.
         proof.add_fact("unmeasured", Fact::Text(query.server.ip().to_string()));
     }

@@ -3,7 +3,7 @@
 //!
 //! Counted in `findings/tally/failures.rs`, where an exchange ends.
 
-use crate::app::{ErrorCode, LOGINS, Protocol, Refused, Service, Side, Subject};
+use crate::app::{ErrorCode, LOGINS, Protocol, Refused, Service, Subject};
 use crate::findings::facts::Facts;
 use crate::findings::floors::Case;
 use crate::findings::proof::{Proof, Shown};
@@ -12,6 +12,7 @@ use crate::findings::tally::{CauseTally, EndpointTally, Group, Key, Tally};
 use crate::findings::thresholds::TAIL_SHARE;
 use crate::judge::thresholds::{ALIKE_PART, APPLICATION_TIMEOUT_MIN_NS, HABIT_MIN};
 use crate::model::{Cause, Fact, Family, OutcomeKind, Owner, Sighting};
+use crate::wire::Side;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -100,7 +101,7 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     }
     let is_begun = scene.exchange.request_seen && !scene.exchange.asked;
     let is_early = scene.connection.framer.protocol() == Protocol::Http1 && is_begun;
-    let left_ns = scene.connection.cold.ending().fin_ns[Side::Client as usize];
+    let left_ns = scene.connection.cold.ending().fin_ns[Side::Client];
     let is_left = left_ns.is_some_and(|left_ns| left_ns <= scene.exchange.answered_ns);
     shown.add("early", (is_early && !is_left).into());
     shown.add("left_amid", (is_early && is_left).into());

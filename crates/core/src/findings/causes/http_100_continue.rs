@@ -1,12 +1,12 @@
 //! A client that waits for `100 Continue` (RFC 9110 §10.1.1) before it sends the body.
 
-use crate::app::Side;
 use crate::findings::facts::Facts;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::judge::Turn;
 use crate::model::{Cause, Fact};
+use crate::wire::Side;
 
 /// Proves the wait by the request header, its ACK, and the body that the client sent without a `100
 /// Continue`.

@@ -3,12 +3,12 @@
 //! Recognised in `findings/tally/endings.rs`, where a connection ends.
 
 use super::reset::{add_end, add_reset_ttls};
-use crate::app::Side;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::findings::tally::endings::quiet_since_ns;
 use crate::findings::thresholds::IDLE_MIN_NS;
 use crate::model::{Cause, Fact};
+use crate::wire::Side;
 
 /// Proves the cause by the server's FIN, the request that was sent before the FIN arrived, and the
 /// RST.
@@ -20,7 +20,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if idle_ns > 0 {
         proof.add_fact("idle_ns", Fact::Ns(idle_ns));
     }
-    let fin_ns = connection.cold.ending().fin_ns[Side::Server as usize];
+    let fin_ns = connection.cold.ending().fin_ns[Side::Server];
     let closed = fin_ns.filter(|&fin_ns| fin_ns > quiet_since_ns && idle_ns > 0);
     if let Some(fin_ns) = closed {
         proof.add_fact("server_timeout_ns", Fact::Ns(fin_ns - quiet_since_ns));

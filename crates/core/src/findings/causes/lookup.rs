@@ -5,17 +5,17 @@
 //! with the exchanges that waited for it.
 
 use super::rules;
-use crate::app::{Protocol, Side};
+use crate::app::Protocol;
 use crate::dns::thresholds::{RESOLVER_TIMEOUT_MIN_NS, UNCACHED_NS};
-use crate::dns::{Lookup, Outcome, Query};
+use crate::dns::{Lookup, LookupOutcome, Query};
 use crate::findings::floors::Case;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::tally::Instance;
 use crate::findings::thresholds::DOMINANT_FACTOR;
 use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Cause, Fact, LookupMessage, LookupReport, Role, Sighting, Vantage};
-use crate::wire::Endpoint;
 use crate::wire::dns_message::qtype;
+use crate::wire::{Endpoint, Side};
 
 /// How a cause is recognised in a look-up and its queries.
 pub(in crate::findings) struct LookupRules {
@@ -93,10 +93,10 @@ pub(in crate::findings) fn add_up(
     let is_estimated = lookup.unseen_ns == 0 && lookup.estimated_end_ns == Some(lookup.end_ns);
     shown.add("estimated", u64::from(is_estimated));
     // A client that looks up the name of an address continues without one.
-    if matches!(lookup.outcome, Outcome::Failure { .. }) && !lookup.is_reverse {
+    if matches!(lookup.outcome, LookupOutcome::Failure { .. }) && !lookup.is_reverse {
         shown.add(FAILED, 1);
     }
-    if matches!(lookup.outcome, Outcome::Answered | Outcome::NxDomain) {
+    if matches!(lookup.outcome, LookupOutcome::Answered | LookupOutcome::NxDomain) {
         shown.add(RESOLVED, 1);
     }
     for query in &lookup.queries {
@@ -290,7 +290,6 @@ impl<'a> LookupScene<'a> {
     }
 }
 
-/// Adds a query.
 pub(super) fn add_query(query: &Query, part: &'static str, proof: &mut Proof) {
     let Query { query_frame: frame, sent_ns: time_ns, query_bytes: payload_bytes, .. } = *query;
     proof.add_frame(part, Sighting { frame, time_ns, payload_bytes, from: Side::Client });

@@ -7,10 +7,10 @@
 
 use super::idle_flow_dropped::prove_unheard;
 use super::retransmission_timeout;
-use crate::app::Side;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::model::{Cause, Fact, Outcome, Sighting};
+use crate::wire::Side;
 
 /// Name of the number of requests after which the server closed without an answer.
 pub const CLOSED: &str = "closed";
@@ -55,8 +55,8 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         _ => left.into_iter().for_each(|fin| proof.add_frame("left", fin)),
     }
     proof.rule_out(Cause::ServerThink, "no_response", !exchange.response_seen);
-    let client = &connection.senders[Side::Client as usize];
-    let acknowledged = client.space.una_seen() > exchange.began_at[Side::Client as usize];
+    let client = &connection.senders[Side::Client];
+    let acknowledged = client.space.una_seen() > exchange.began_at[Side::Client];
     proof.rule_out(Cause::RetransmissionTimeout, "acknowledged", acknowledged);
 }
 

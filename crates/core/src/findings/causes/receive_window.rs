@@ -1,6 +1,5 @@
 //! An advertised window below the bandwidth-delay product (RFC 7323 §1.1).
 
-use crate::app::Side;
 use crate::findings::buffer_limits;
 use crate::findings::facts::Facts;
 use crate::findings::floors::Case;
@@ -10,6 +9,7 @@ use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::judge::Shape;
 use crate::model::{Cause, Fact};
 use crate::tcp::SynMarks;
+use crate::wire::Side;
 
 /// Name of the fact: options that the client offers and the SYN-ACK lacks. The server or its path, and
 /// not the client's buffer, keeps the window small.

@@ -1,9 +1,9 @@
 //! The evidence of a repaired loss, which is the same for all causes of losses.
 
-use crate::app::Side;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::model::Fact;
+use crate::wire::Side;
 
 /// Place of a loss behind a capture at the receiver.
 const IN_RECEIVER: &str = "in the receiving host, behind the capture";

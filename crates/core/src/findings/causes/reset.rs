@@ -3,7 +3,6 @@
 //! Recognised in `findings/tally/endings.rs`, where a connection ends.
 
 use super::no_answer::CLOSED;
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
@@ -12,7 +11,7 @@ use crate::findings::tally::{CauseTally, Key, Tally};
 use crate::findings::thresholds::IDLE_MIN_NS;
 use crate::model::{Cause, Culprit, Fact, Outcome, Role, Sighting};
 use crate::tcp::Connection;
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 
 /// Name of the number of requests that their client sent on a connection that it could know to be
 /// closed.
@@ -57,7 +56,7 @@ pub(super) fn add_end(
 ) {
     let connection = scene.connection;
     for &side in closing {
-        if let Some(fin) = connection.cold.ending().fin[side as usize] {
+        if let Some(fin) = connection.cold.ending().fin[side] {
             proof.add_frame("fin", fin);
         }
     }
@@ -87,8 +86,8 @@ const UNANSWERED: &str = "unanswered";
 /// 9293 §3.10.7.1).
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let (connection, exchange) = (scene.connection, scene.exchange);
-    let has_closed = connection.cold.ending().fin_ns[Side::Server as usize].is_some()
-        && connection.senders[Side::Server as usize].counts().actual_data_bytes == 0;
+    let has_closed = connection.cold.ending().fin_ns[Side::Server].is_some()
+        && connection.senders[Side::Server].counts().actual_data_bytes == 0;
     let is_unanswered = exchange.outcome == Outcome::Reset { by: Side::Server }
         && exchange.request_seen
         && !exchange.response_seen
@@ -144,7 +143,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     };
     proof.add_fact("when", Fact::Text(when.into()));
     if let Some(Sighting { from, time_ns: at_ns, .. }) = connection.cold.ending().reset {
-        let peer = &connection.senders[from.peer() as usize];
+        let peer = &connection.senders[from.peer()];
         let unread_bytes = peer.space.nxt.saturating_sub(peer.space.una_seen());
         if unread_bytes > 0 {
             proof.add_fact("unread_bytes", Fact::Bytes(unread_bytes));
@@ -181,6 +180,6 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     add_reset_ttls(scene, proof);
     proof.rule_out(Cause::Refused, "established", connection.setup.established_ns().is_some());
     let open = connection.senders.iter().all(|sender| !sender.history().window.is_closed());
-    let held = exchange.causes() & 1 << Cause::ZeroWindow as u64 != 0;
+    let held = exchange.causes().contains(Cause::ZeroWindow);
     proof.rule_out(Cause::ZeroWindow, "window_open", open && !held);
 }

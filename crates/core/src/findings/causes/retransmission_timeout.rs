@@ -5,13 +5,13 @@
 
 use super::repair::add_repair;
 use super::set_up::add_icmp_error;
-use crate::app::Side;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::judge::may_be_probe;
 use crate::judge::thresholds::{ALIKE_PART, RTO_INITIAL_NS};
 use crate::model::{Cause, Culprit, Fact, Role};
 use crate::tcp::Connection;
+use crate::wire::Side;
 
 /// Returns the host that rejected a packet of `sender` by an ICMP error.
 pub(super) fn reporter(connection: &Connection, sender: Side) -> Option<Culprit> {
@@ -49,7 +49,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     );
     // Whether the other side sent ACKs can be seen only if its packets were captured.
     let is_repaired = gap.next.from == gap.sender;
-    let acks_seen = scene.connection.senders[gap.sender.peer() as usize].volume.has_packets();
+    let acks_seen = scene.connection.senders[gap.sender.peer()].volume.has_packets();
     // Without SACK a receiver cannot report that a segment arrived twice (RFC 2883).
     let told =
         scene.connection.setup.has_sack() && sender.history().counts.reported_spurious() == 0;

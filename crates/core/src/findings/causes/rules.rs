@@ -1,7 +1,6 @@
 //! The content of a row in the table of causes.
 
 use super::lookup::LookupRules;
-use crate::app::Side;
 use crate::findings::facts::Facts;
 use crate::findings::floors::Case;
 use crate::findings::proof::{Proof, Shown};
@@ -10,7 +9,7 @@ use crate::findings::tally::{CauseTally, EndpointTally, Key, Sample, Tally};
 use crate::findings::thresholds::COST_MIN_NS;
 use crate::model::{Cause, Culprit, Finding, Owner, RuledOut};
 use crate::tcp::Connection;
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 
 /// The rules for the findings of a cause.
 pub(in crate::findings) struct Rules {

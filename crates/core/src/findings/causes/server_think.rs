@@ -3,7 +3,6 @@
 //! Recognised in `judge/application.rs`: it is the time that no mechanism of TCP explains.
 
 use super::application;
-use crate::app::Side;
 use crate::findings::facts::{Facts, perhaps_distance};
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
@@ -12,6 +11,7 @@ use crate::findings::thresholds::{FEW_SHARE, MOST_SHARE};
 use crate::judge::Turn;
 use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Fact, Histogram, Outcome, Owner, units};
+use crate::wire::Side;
 
 /// Name of the number of exchanges whose longest silence was within the response.
 const WITHIN_RESPONSE: &str = "amid";

@@ -1,14 +1,13 @@
 //! The evidence of a connection set-up (RFC 9293 §3.5), which is the same for all its causes, and
 //! of ICMP errors. The times come from [`crate::tcp::Setup`].
 
-use crate::app::Side;
 use crate::findings::attempts::{self, IGNORED_ANSWERS};
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::findings::tally::CauseTally;
 use crate::model::{Culprit, Fact, Role, Sighting};
 use crate::tcp::{Connection, IcmpReport, Setup};
-use crate::wire::IcmpErrorKind;
+use crate::wire::{IcmpErrorKind, Side};
 
 /// Name of the number of attempts to which the server answered with a segment of an older
 /// connection.
@@ -104,7 +103,7 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     shown.add(OLDER_CONNECTIONS, u64::from(setup.other_connection_segments() > 0));
     shown.add("ignored", u64::from(setup.ignored_ack(path)));
     shown.add("syn_ack_repeats", setup.syn_acks_after_ack(path).into());
-    let ttl = scene.connection.senders[Side::Server as usize].packets.last.ttl;
+    let ttl = scene.connection.senders[Side::Server].packets.last.ttl;
     let is_ignored = setup.is_answer_ignored(ttl);
     shown.add(IGNORED_ANSWERS, u64::from(is_ignored));
     shown.add(TAKEN_AT_ONCE, u64::from(setup.is_first_syn_answered()));

@@ -25,7 +25,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let spent_ns = scene.chain.ns.saturating_add(set_up_ns);
     let without = if is_after_idle(scene) { "unpaused_ns" } else { "warm_ns" };
     proof.add_fact(without, Fact::Ns(scene.exchange.wall_ns().saturating_sub(spent_ns)));
-    let began = scene.exchange.began_at[gap.sender as usize];
+    let began = scene.exchange.began_at[gap.sender];
     proof.add_fact("bytes", Fact::Bytes(scene.sender().space.nxt.saturating_sub(began)));
     if is_after_idle(scene) {
         proof.add_fact("idle_ns", Fact::Ns(scene.exchange.idle_ns));

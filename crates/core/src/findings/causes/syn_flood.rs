@@ -1,6 +1,5 @@
 //! Many half-open connections (RFC 4987).
 
-use crate::app::Side;
 use crate::findings::confidence;
 use crate::findings::proof::Proof;
 use crate::findings::tally::EndpointTally;
@@ -9,7 +8,7 @@ use crate::model::{
     Affected, Cause, Culprit, Evidence, Fact, Finding, Prediction, Role, RuledOut, Sighting,
 };
 use crate::tcp::Connection;
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use std::collections::BTreeSet;
 
 /// Greatest number of distinct sources that are counted; a greater number would not change the

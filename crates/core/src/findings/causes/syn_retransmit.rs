@@ -3,7 +3,6 @@
 //! Recognised in `tcp/setup.rs`: the set-up precedes the silences of a stream.
 
 use super::set_up::{TAKEN_AT_ONCE, UNHEARD_ANSWERS, add_handshake, add_icmp_errors, unanswered};
-use crate::app::Side;
 use crate::dns::DNS_PORT;
 use crate::findings::attempts::is_heard;
 use crate::findings::facts::Facts;
@@ -14,6 +13,7 @@ use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::model::{Cause, Fact, RuledOut, Sighting};
 use crate::tcp::Syn;
+use crate::wire::Side;
 
 /// Proves a repeated attempt by the first SYN, its retransmission, and the answer.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
@@ -28,7 +28,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     };
     // What an ICMP error reports, and what met an older connection or a client that ignores it, was
     // not lost.
-    let ttl = scene.connection.senders[Side::Server as usize].packets.last.ttl;
+    let ttl = scene.connection.senders[Side::Server].packets.last.ttl;
     let is_reported = scene.connection.cold.icmp_report().is_some_and(|report| report.about_syn);
     let is_ignored = setup.is_answer_ignored(ttl) || setup.other_connection_segments() > 0;
     let late_ns = setup.late_answer_ns();

@@ -3,14 +3,13 @@
 //! The silences in it are split in `judge/tls_handshake.rs`.
 
 use super::rules::Cost;
-use crate::app::Side;
 use crate::findings::facts::Facts;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::findings::tally::{EndpointTally, Handshakes, Sample, Tally};
 use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::model::{Cause, Culprit, Fact, Finding, Owner, Role, RuledOut, units};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 
 /// How the time of this cause, added up over an endpoint, becomes a finding. The work of the two
 /// ends is only a part of that time.

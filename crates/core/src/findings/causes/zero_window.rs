@@ -1,6 +1,5 @@
 //! A receiving application that does not read (RFC 9293 §3.8.6.1).
 
-use crate::app::Side;
 use crate::findings::buffer_limits;
 use crate::findings::causes::server_think::nearer_host;
 use crate::findings::facts::Facts;
@@ -9,6 +8,7 @@ use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::model::{Cause, Outcome};
+use crate::wire::Side;
 
 /// Proves a closed window by the ACK that closed it, the probes, the window update, and the data
 /// that waited.

@@ -1,10 +1,10 @@
 //! What clients did after they had been idle: one of them may have held what requests of others waited
 //! for.
 
-use crate::app::{Label, Side};
+use crate::app::Label;
 use crate::findings::thresholds::COST_MIN_NS;
 use crate::tcp::{Connection, Exchange};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use hashbrown::HashMap;
 use std::cmp::Reverse;
 
@@ -58,11 +58,11 @@ impl Acts {
     pub fn connection(&mut self, connection: &Connection) {
         let Some((Side::Client, idle_ns)) = connection.view().ended_first() else { return };
         let ends = connection.cold.ending();
-        let ended = ends.fin[Side::Client as usize].or(ends.reset);
+        let ended = ends.fin[Side::Client].or(ends.reset);
         let Some(ended) = ended.filter(|_| connection.setup.is_established()) else { return };
         let idle_ns = idle_ns.min(ended.time_ns.saturating_sub(connection.first_ns));
         if idle_ns >= COST_MIN_NS {
-            let closed_ns = ends.fin_ns[Side::Server as usize].unwrap_or(0);
+            let closed_ns = ends.fin_ns[Side::Server].unwrap_or(0);
             let (time_ns, client) = (ended.time_ns, connection.client());
             let done_ns = closed_ns.max(time_ns);
             let act = Act { time_ns, done_ns, idle_ns, client, kind: None };

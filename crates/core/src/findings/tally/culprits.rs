@@ -1,6 +1,6 @@
 //! Sums of one cause at one culprit.
 
-use crate::app::{Protocol, Side};
+use crate::app::Protocol;
 use crate::capture::FrameId;
 use crate::findings::causes::rules;
 use crate::findings::floors::share_of;
@@ -9,7 +9,7 @@ use crate::findings::scene::Scene;
 use crate::findings::tally::AffectedClients;
 use crate::model::{Cause, Culprit, Histogram, Ledger, Role, Vantage};
 use crate::tcp::{Chain, Connection, Exchange};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use std::hash::{Hash, Hasher};
 
 /// A cause at one culprit. In their order, those of one server are adjacent.

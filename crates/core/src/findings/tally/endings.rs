@@ -1,7 +1,7 @@
 //! Exchanges that ended with their connection, and the cost of a RST, or of a FIN that came too
 //! early.
 
-use crate::app::{CANCEL, Protocol, Side};
+use crate::app::{CANCEL, Protocol};
 use crate::findings::retries::{self, FailedRequest};
 use crate::findings::tally::{Key, Tally};
 use crate::findings::thresholds::IDLE_MIN_NS;
@@ -9,12 +9,13 @@ use crate::judge::thresholds::{APPLICATION_TIMEOUT_MIN_NS, INITIAL_WINDOW_BYTES}
 use crate::model::{Cause, Outcome, Owner, Sighting};
 use crate::tcp::thresholds::{HTTP2_CONTROL_BYTES, STREAM_PAUSE_MIN_NS};
 use crate::tcp::{Chain, Connection, Exchange};
+use crate::wire::Side;
 
 /// Returns whether the connection was idle before the request that the server answered with a RST:
 /// before the request, or before the server closed.
 fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
     let since_ns = quiet_since_ns(connection, exchange);
-    let closed_ns = connection.cold.ending().fin_ns[Side::Server as usize];
+    let closed_ns = connection.cold.ending().fin_ns[Side::Server];
     if closed_ns.is_none() && was_taken(connection, exchange) {
         return false;
     }
@@ -35,7 +36,7 @@ fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
     }
     // A server that never sent anything, and closed nothing, has no idle time that ran out, unless
     // its RST says that there is no connection.
-    let has_worked = connection.senders[Side::Server as usize].counts().actual_data_bytes > 0;
+    let has_worked = connection.senders[Side::Server].counts().actual_data_bytes > 0;
     let was_open = has_worked || closed_ns.is_some() || connection.cold.ending().unknown;
     let quiet_ns = closed_ns.unwrap_or(exchange.start_ns).min(exchange.start_ns);
     was_open && quiet_ns.saturating_sub(since_ns) >= IDLE_MIN_NS
@@ -45,9 +46,9 @@ fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
 /// still existed then, since the RST of a connection that does not exist has no ACK (RFC 9293
 /// §3.10.7.1).
 pub(in crate::findings) fn was_taken(connection: &Connection, exchange: &Exchange) -> bool {
-    let asked_at = exchange.began_at[Side::Client as usize];
+    let asked_at = exchange.began_at[Side::Client];
     !connection.cold.ending().was_reset_on_path()
-        && connection.senders[Side::Client as usize].space.una_seen() > asked_at
+        && connection.senders[Side::Client].space.una_seen() > asked_at
 }
 
 /// Returns whether the server, which sent no data in the capture, closed before the request reached
@@ -55,7 +56,7 @@ pub(in crate::findings) fn was_taken(connection: &Connection, exchange: &Exchang
 fn closed_before_request(connection: &Connection, exchange: &Exchange) -> bool {
     let [client, server] = &connection.senders;
     server.counts().actual_data_bytes == 0
-        && client.space.una_seen() <= exchange.began_at[Side::Client as usize]
+        && client.space.una_seen() <= exchange.began_at[Side::Client]
 }
 
 /// Time since which no data had been sent before the request, ns.
@@ -115,8 +116,8 @@ pub(super) fn closed_on(connection: &Connection, exchange: &Exchange) -> bool {
     let http = is_http(connection, exchange) && has_no_hole(connection);
     let unanswered = http && exchange.request_seen && !exchange.response_seen;
     // A server that had received the request did not close for idleness.
-    let acked = connection.cold.ending().fin_acks[Side::Server as usize];
-    let unanswered = unanswered && acked <= exchange.began_at[Side::Client as usize];
+    let acked = connection.cold.ending().fin_acks[Side::Server];
+    let unanswered = unanswered && acked <= exchange.began_at[Side::Client];
     unanswered && was_idle(connection, exchange) || is_cut_short(connection, exchange)
 }
 
@@ -125,10 +126,10 @@ pub(super) fn closed_on(connection: &Connection, exchange: &Exchange) -> bool {
 /// that has read enough: neither waited for more.
 fn is_stopped(connection: &Connection, exchange: &Exchange, by: Side) -> bool {
     let sender = by.peer();
-    let half = &connection.senders[sender as usize];
+    let half = &connection.senders[sender];
     let reset_ns = connection.cold.ending().reset.map_or(0, |reset| reset.time_ns);
     let flows = half.last.time_ns + connection.path.base_rtt_ns() + STREAM_PAUSE_MIN_NS >= reset_ns;
-    let sent_bytes = half.space.nxt.saturating_sub(exchange.began_at[sender as usize]);
+    let sent_bytes = half.space.nxt.saturating_sub(exchange.began_at[sender]);
     connection.framer.protocol() == Protocol::Turns
         && !connection.cold.ending().was_reset_on_path()
         && sent_bytes > INITIAL_WINDOW_BYTES
@@ -156,7 +157,7 @@ pub(super) fn left(connection: &Connection, exchange: &Exchange) -> Option<[Sigh
     match exchange.outcome {
         Outcome::Reset { by: Side::Client } => Some([ending.last_data?, ending.reset?]),
         Outcome::CutShort { by: Side::Client } => {
-            let fin = ending.fin[Side::Client as usize]?;
+            let fin = ending.fin[Side::Client]?;
             Some([connection.view().last_data(fin.frame)?, fin])
         }
         _ => None,
@@ -183,15 +184,15 @@ fn gave_up(connection: &Connection, exchange: &Exchange) -> bool {
 /// Returns whether the client gave up on a server that had sent no more of a response, as far as its
 /// capture shows.
 pub(in crate::findings) fn is_stalled(connection: &Connection, exchange: &Exchange) -> bool {
-    let server = &connection.senders[Side::Server as usize];
+    let server = &connection.senders[Side::Server];
     gave_up(connection, exchange) && server.history().holes.bytes() == 0 && has_no_hole(connection)
 }
 
 /// Returns whether the client gave up on data of a response that was lost before the vantage: the
 /// finding is that of the loss.
 fn lacks_repair(connection: &Connection, exchange: &Exchange) -> bool {
-    let server = &connection.senders[Side::Server as usize];
-    let lost = exchange.causes() & 1 << Cause::RetransmissionTimeout as u64 != 0;
+    let server = &connection.senders[Side::Server];
+    let lost = exchange.causes().contains(Cause::RetransmissionTimeout);
     gave_up(connection, exchange) && server.history().holes.bytes() > 0 && lost
 }
 
@@ -220,7 +221,7 @@ impl End<'_> {
     /// Returns whether a client that did not wait has lost nothing: it sent a closing message, or
     /// has its response.
     fn lost_nothing(&self) -> bool {
-        let fin_before = self.connection.cold.ending().fin_ns[self.by as usize].is_some();
+        let fin_before = self.connection.cold.ending().fin_ns[self.by].is_some();
         let impatient = self.exchange.wall_ns() >= APPLICATION_TIMEOUT_MIN_NS && !fin_before;
         let content = fin_before && !self.aborted_response() || !self.exchange.response_seen;
         self.by == Side::Client && !impatient && content
@@ -230,10 +231,10 @@ impl End<'_> {
     /// before any of it came has not aborted it.
     fn aborted_response(&self) -> bool {
         let (connection, exchange) = (self.connection, self.exchange);
-        let client_fin_ns = connection.cold.ending().fin_ns[Side::Client as usize];
+        let client_fin_ns = connection.cold.ending().fin_ns[Side::Client];
         let begun_ns = exchange.answered_ns + connection.path.rtt_ns(Side::Client);
-        let server_una = connection.senders[Side::Server as usize].space.una_seen();
-        let came = server_una > exchange.began_at[Side::Server as usize];
+        let server_una = connection.senders[Side::Server].space.una_seen();
+        let came = server_una > exchange.began_at[Side::Server];
         let request_arrived = client_fin_ns.is_none_or(|at_ns| came && at_ns >= begun_ns);
         request_arrived && is_cut_short(connection, exchange)
     }
@@ -244,7 +245,7 @@ impl End<'_> {
         let (connection, exchange) = (self.connection, self.exchange);
         let is_known =
             is_whole(connection) || has_no_hole(connection) && is_http(connection, exchange);
-        let closed = connection.cold.ending().fin_ns[Side::Client as usize].is_some();
+        let closed = connection.cold.ending().fin_ns[Side::Client].is_some();
         !is_known && closed && !exchange.response_seen
     }
 

@@ -24,10 +24,11 @@ pub use samples::{Sample, Samples};
 pub use sender::SenderTally;
 pub use set_ups::SetUps;
 
-use crate::app::{Label, Side};
+use crate::app::Label;
 use crate::findings::tally::{Rows, Tails, Waits};
 use crate::model::{Cause, Ledger, Outcome, Owner};
 use crate::tcp::{Connection, Exchange};
+use crate::wire::{BySide, Side};
 
 /// Sums of one server endpoint, in groups by mechanism.
 #[derive(Clone, Debug, Default)]
@@ -53,7 +54,7 @@ pub struct EndpointTally {
     /// Round trips to the endpoint.
     pub round_trips: RoundTrips,
     /// Events at the senders of its connections, indexed by side.
-    pub senders: [SenderTally; 2],
+    pub senders: BySide<SenderTally>,
     /// The exchanges to which costs mattered most.
     samples: Samples,
     /// Times at which exchanges with the server took long.
@@ -66,8 +67,7 @@ pub struct EndpointTally {
 
 /// Returns whether `exchange` was not delayed by a queue, and one before it on its connection was.
 fn has_drained(connection: &Connection, exchange: &Exchange) -> bool {
-    let [of_client, of_server] = connection.totals.causes;
-    let met = (of_client | of_server) & 1 << Cause::Bufferbloat as u64 != 0;
+    let met = connection.totals.causes.iter().any(|it| it.contains(Cause::Bufferbloat));
     met && exchange.chains.iter().all(|chain| chain.cause != Cause::Bufferbloat)
 }
 
@@ -90,13 +90,13 @@ impl EndpointTally {
         self.set_ups.connection(connection);
         self.round_trips.connection(connection);
         for side in Side::ALL {
-            self.senders[side as usize].connection(connection, side);
+            self.senders[side].connection(connection, side);
         }
     }
 
     /// Returns the events at the senders of `side`.
     pub(in crate::findings) fn sender(&self, side: Side) -> &SenderTally {
-        &self.senders[side as usize]
+        &self.senders[side]
     }
 
     /// Returns the exchange to which a cost mattered most.

@@ -1,7 +1,7 @@
 //! Exchanges that failed without a RST: their server reported an error or closed without an answer,
 //! or the request was never answered or not even acknowledged.
 
-use crate::app::{ErrorCode, Protocol, Side};
+use crate::app::{ErrorCode, Protocol};
 use crate::findings::causes::no_answer::{AT_ONCE, CLOSED};
 use crate::findings::failed_upstream;
 use crate::findings::left_waiting::{self, Ended, HELLOS, LeftWaiting};
@@ -13,6 +13,7 @@ use crate::judge::Gap;
 use crate::judge::thresholds::APPLICATION_TIMEOUT_MIN_NS;
 use crate::model::{Cause, Ledger, Outcome, Owner, Sighting};
 use crate::tcp::{Chain, Connection, Exchange};
+use crate::wire::Side;
 use std::cmp::Reverse;
 
 /// Returns whether the server closed without an answer to a request that it had received: its FIN
@@ -20,7 +21,7 @@ use std::cmp::Reverse;
 /// data of a connection is known to be a request; in protocols that cannot be read nothing is, unless its
 /// client goes on after the FIN. A server that waited in vain for the rest of a request owed nothing.
 pub(super) fn is_closed_unanswered(connection: &Connection, exchange: &Exchange) -> bool {
-    let acked = connection.cold.ending().fin_acks[Side::Server as usize];
+    let acked = connection.cold.ending().fin_acks[Side::Server];
     let is_readable = match connection.framer.protocol() {
         Protocol::Tls => {
             let is_first = connection.totals.exchanges <= 1 && !connection.mid_stream;
@@ -34,7 +35,7 @@ pub(super) fn is_closed_unanswered(connection: &Connection, exchange: &Exchange)
         && (is_readable && is_request(connection, exchange) || goes_on_after_fin(connection))
         && connection.at_end().shows_silence()
         && !client_closed_first(connection)
-        && acked > exchange.began_at[Side::Client as usize]
+        && acked > exchange.began_at[Side::Client]
 }
 
 /// Returns whether the client went on with its dialogue, in a protocol that cannot be read, after the
@@ -65,7 +66,7 @@ fn is_hello_unanswered(connection: &Connection, exchange: &Exchange) -> bool {
 
 /// Returns whether the server has sent data since the exchange began.
 fn has_answered(connection: &Connection, exchange: &Exchange) -> bool {
-    connection.senders[Side::Server as usize].space.nxt > exchange.began_at[Side::Server as usize]
+    connection.senders[Side::Server].space.nxt > exchange.began_at[Side::Server]
 }
 
 /// Returns whether the client's FIN passed before the server's, which may only answer it.
@@ -147,7 +148,7 @@ impl Tally {
     }
 
     fn closed_unanswered(&mut self, connection: &Connection, exchange: &Exchange) {
-        let fin = connection.cold.ending().fin[Side::Server as usize].unwrap_or(exchange.last);
+        let fin = connection.cold.ending().fin[Side::Server].unwrap_or(exchange.last);
         let covered = exchange.ledger.ledger();
         self.unanswered(connection, exchange, fin, (cost_ns(exchange), &covered), CLOSED);
     }
@@ -199,7 +200,7 @@ impl Tally {
         let Some(cause) = unheard::provisional(connection, exchange) else {
             return;
         };
-        let client = &connection.senders[Side::Client as usize];
+        let client = &connection.senders[Side::Client];
         let Some(tail) = client.history().losses.tail_from(client.space.una_seen()) else {
             return;
         };
@@ -252,7 +253,7 @@ impl Tally {
         exchange: &Exchange,
         is_counted: bool,
     ) {
-        let fin = connection.cold.ending().fin[Side::Server as usize];
+        let fin = connection.cold.ending().fin[Side::Server];
         let Some(fin) = fin.filter(|_| connection.at_end().shows_silence()) else { return };
         let Exchange { start_ns, first, .. } = *exchange;
         let gap = Gap::between(Side::Server, start_ns, fin.time_ns, first, fin);

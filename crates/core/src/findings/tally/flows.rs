@@ -1,11 +1,10 @@
 //! Large transfers by hosts and time, which `shared_link` joins at the end of the capture.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::model::Cause;
 use crate::tcp::{Chain, Connection, Exchange, ORIGIN, window_opened_by};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Number of flows kept per shard.
@@ -41,7 +40,7 @@ pub struct Flow {
 impl Flow {
     /// Returns the flow of `sender` in `exchange`, if it is large.
     fn of(connection: &Connection, exchange: &Exchange, sender: Side) -> Option<Self> {
-        let half = &connection.senders[sender as usize];
+        let half = &connection.senders[sender];
         let bulk = half.bulk.as_ref()?;
         let bytes = exchange.sent_bytes(sender, half.space.nxt);
         let (position, begun_ns) = exchange.began(sender);

@@ -1,9 +1,8 @@
 //! Moves sums from one cause to another.
 
-use crate::app::Side;
 use crate::findings::tally::{Key, Tally};
 use crate::model::{Cause, Class, Owner, Role};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 
 /// Returns cause and owner of an application's own time.
 pub(in crate::findings) fn think(sender: Side) -> (Cause, Owner) {
@@ -25,7 +24,7 @@ pub(in crate::findings) fn move_cause(
         moved.covers.add(into, moved.lost_ns);
     }
     if let Some(owners) = owners {
-        tally.shift(key, owners, moved.lost_ns, to.class() == Class::Fault);
+        tally.shift(key, owners, moved.lost_ns, Some(to));
     }
     let client = match key.culprit.role {
         Role::Client => key.culprit.endpoint,

@@ -1,13 +1,13 @@
 //! Exchanges that may have been delayed in a queue, and transfers that filled it, which
 //! `cross_traffic` joins at the end of the capture.
 
-use crate::app::{Protocol, Side};
+use crate::app::Protocol;
 use crate::capture::FrameId;
 use crate::judge::QueueDelay;
 use crate::judge::thresholds::{INITIAL_WINDOW_BYTES, QUEUE_DELAY_MIN_NS};
 use crate::model::{Cause, Owner, Sighting, Vantage};
 use crate::tcp::{Connection, Exchange, SimpleExchange};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use hashbrown::{HashMap, HashSet};
 
 /// Number of slow exchanges kept per shard. These are the earliest; later ones stay as they were
@@ -90,8 +90,8 @@ impl Queues {
     #[cold]
     fn slow(&mut self, connection: &Connection, exchange: &Exchange) {
         let small = |side: Side| {
-            let sent = connection.senders[side as usize].space.nxt;
-            sent.saturating_sub(exchange.began_at[side as usize]) <= INITIAL_WINDOW_BYTES
+            let sent = connection.senders[side].space.nxt;
+            sent.saturating_sub(exchange.began_at[side]) <= INITIAL_WINDOW_BYTES
         };
         let rtt_base_ns = connection.path.base_rtt_ns();
         if !Side::ALL.into_iter().all(small) || rtt_base_ns == 0 {

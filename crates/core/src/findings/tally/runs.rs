@@ -2,16 +2,16 @@
 //! waiting. Most are, so they are counted together before they are added to the sums of their
 //! server. So are the connections on which nothing else happened.
 
-use crate::app::{Label, Side};
+use crate::app::Label;
 use crate::capture::FrameId;
 use crate::findings::scene::Scene;
 use crate::findings::tally::Tally;
 use crate::findings::tally::culprits::{CauseTally, Key, Rank};
 use crate::findings::tally::endpoint::Group;
 use crate::findings::tally::waits::Waits;
-use crate::model::{Cause, Culprit, Outcome, Owner, Role, Sighting};
+use crate::model::{Cause, CauseSet, Culprit, Outcome, Owner, Role, Sighting};
 use crate::tcp::{Chain, Connection, Exchange, SimpleExchange};
-use crate::wire::Endpoint;
+use crate::wire::{BySide, Endpoint, Side};
 use std::cmp::Reverse;
 
 /// Kinds that are counted so at a time.
@@ -64,8 +64,7 @@ fn bucket_of(server: &Endpoint, kind: &Label) -> usize {
 /// Returns whether one of the exchanges of `connection` has met a queue.
 #[inline]
 fn has_queued(connection: &Connection) -> bool {
-    let [of_client, of_server] = connection.totals.causes;
-    (of_client | of_server) & 1 << Cause::Bufferbloat as u64 != 0
+    connection.totals.causes.iter().any(|causes| causes.contains(Cause::Bufferbloat))
 }
 
 /// The wait of an exchange that only its server, by one silence, and the path had a part in.
@@ -192,8 +191,8 @@ impl Runs {
     }
 }
 
-/// Key of a server's time, which is all that such connections have.
-const QUIET: [u64; 2] = [0, 1 << Cause::ServerThink as u64];
+/// Causes of a connection on which only its server took time.
+const QUIET: BySide<CauseSet> = [CauseSet::EMPTY, CauseSet::of(&[Cause::ServerThink])];
 
 fn think_of(server: Endpoint) -> Key {
     let culprit = Culprit { role: Role::Server, endpoint: server };

@@ -1,12 +1,11 @@
 //! Exchanges with a server that waited for more than the path, which show whether one server waits
 //! for another.
 
-use crate::app::Side;
 use crate::findings::tally::First;
 use crate::findings::thresholds::COST_MIN_NS;
 use crate::model::{Cause, Vantage};
 use crate::tcp::{Chain, Connection, Exchange, Path, SimpleExchange};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 
 /// Number of waits kept per server. These are the earliest.
 const WAITS_MAX: usize = 64;

@@ -1,14 +1,13 @@
 //! One finding: culprit, cost, description, evidence, similar causes, fixes, and how to check them.
 
 use super::{counted, join};
-use crate::app::Side;
 use crate::model::units::endpoint_or_others;
 use crate::model::{Class, Evidence, Finding, Report, Role, units};
 use crate::report::layout::{Page, columns_of, left, right};
 use crate::report::phrases::{Phrases, is_from_server};
 use crate::report::style::{Look, Paint};
 use crate::report::{draw, phrases, treat, verify};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 
 /// Similar causes shown for each finding; JSON has all.
 const RULED_OUT_MAX: usize = 3;

@@ -1,6 +1,6 @@
 use super::*;
-use crate::app::Side;
 use crate::state::sentence;
+use crate::wire::Side;
 use serde_json::{Value, json};
 
 fn end(port: u16, last: u8) -> Endpoint {

@@ -4,11 +4,10 @@
 //! Read RFC 5961 first. What a capture misses looks alike: data beyond the window that a missing ACK
 //! offered, or an ACK of missing data. There the next segments of the same side go on from there.
 
-use crate::app::Side;
 use crate::tcp::connection::cold::Cold;
 use crate::tcp::sender::Sender;
 use crate::tcp::thresholds::WINDOW_MAX_BYTES;
-use crate::wire::{Segment, TcpFlags};
+use crate::wire::{BySide, Segment, Side, TcpFlags};
 
 /// The last segment of a side that its receiver would not accept.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,20 +25,20 @@ pub(super) struct Refused {
 #[inline]
 pub(super) fn is_refused(
     cold: &mut Cold,
-    senders: &[Sender; 2],
+    senders: &BySide<Sender>,
     side: Side,
     segment: &Segment,
 ) -> bool {
     let has_ack = segment.flags.has(TcpFlags::ACK);
-    let ahead = senders[side as usize].space.is_ahead(segment.seq)
-        || has_ack && senders[side.peer() as usize].space.is_ahead(segment.ack);
+    let ahead = senders[side].space.is_ahead(segment.seq)
+        || has_ack && senders[side.peer()].space.is_ahead(segment.ack);
     ahead && !segment.flags.has(TcpFlags::SYN) && refuse(cold, senders, side, segment)
 }
 
 #[cold]
 #[inline(never)]
-fn refuse(cold: &mut Cold, senders: &[Sender; 2], side: Side, segment: &Segment) -> bool {
-    let [own, peer] = [side, side.peer()].map(|side| &senders[side as usize]);
+fn refuse(cold: &mut Cold, senders: &BySide<Sender>, side: Side, segment: &Segment) -> bool {
+    let [own, peer] = [side, side.peer()].map(|side| &senders[side]);
     let (start, acked) = (own.space.position_of(segment.seq), peer.space.position_of(segment.ack));
     let is_beyond = |sender: &Sender, position: u64| {
         let widest = sender.space.nxt.max(sender.space.una_seen()) + WINDOW_MAX_BYTES;
@@ -53,7 +52,7 @@ fn refuse(cold: &mut Cold, senders: &[Sender; 2], side: Side, segment: &Segment)
     if !beyond && !unsent {
         return false;
     }
-    let before = cold.part(|cold| &cold.refused).map(|refused| refused[side as usize]);
+    let before = cold.part(|cold| &cold.refused).map(|refused| refused[side]);
     let goes_on = before.is_some_and(|before| {
         let follows = before.end > 0 && start == before.end && segment.payload_len > 0;
         let advances = before.acked > 0 && acked > before.acked;
@@ -64,6 +63,6 @@ fn refuse(cold: &mut Cold, senders: &[Sender; 2], side: Side, segment: &Segment)
     }
     let end = if beyond { start + u64::from(segment.payload_len) } else { 0 };
     let refused = Refused { end, acked: if unsent { acked } else { 0 } };
-    cold.get_or_create().refused.get_or_insert_default()[side as usize] = refused;
+    cold.get_or_create().refused.get_or_insert_default()[side] = refused;
     true
 }

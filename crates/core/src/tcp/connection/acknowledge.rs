@@ -1,7 +1,7 @@
 //! Processes ACKs as they pass the vantage: what they show of the path, of the capture, and of the
 //! responses in progress.
 
-use crate::app::{Framer, Side};
+use crate::app::Framer;
 use crate::judge::Leg;
 use crate::judge::thresholds::{
     ALIKE_PART, DELAYED_ACK_MIN_NS, FEW_SEGMENTS, RATE_MARGIN_PART, RTO_INITIAL_NS,
@@ -16,7 +16,7 @@ use crate::tcp::sender::{Near, Sender};
 use crate::tcp::shared::Shared;
 use crate::tcp::thresholds::{ACK_WITHIN_NS, DELAYED_ACK_MAX_NS, DELAYED_ACK_NS};
 use crate::tcp::timeline::Timeline;
-use crate::wire::{Segment, TcpFlags};
+use crate::wire::{Segment, Side, TcpFlags};
 
 impl Connection {
     /// Processes the ACK in `segment` for data of the peer of `side`.
@@ -87,8 +87,8 @@ impl Connection {
     fn skip_missing(&mut self, bytes: u64, sender: Side, segment: &Segment, shared: &mut Shared) {
         self.cold.faults_mut().missing_bytes += bytes;
         self.senders.iter_mut().for_each(|sender| sender.since.stored_mut().excuse_missing());
-        self.senders[sender as usize].since.stored_mut().has_sent_unseen = true;
-        let position = self.senders[sender as usize].in_order();
+        self.senders[sender].since.stored_mut().has_sent_unseen = true;
+        let position = self.senders[sender].in_order();
         self.read(sender, shared, |stream, early, reader| {
             stream.skip_to(sender, position, early, &mut |side, bytes, missing, end| {
                 reader.push(side, bytes, missing, end);
@@ -120,7 +120,7 @@ impl Retiring<'_> {
         segment: &Segment,
         covers_unseen: bool,
     ) {
-        let client = &self.senders[Side::Client as usize];
+        let client = &self.senders[Side::Client];
         if still_uploads(self.framer, client, segment) {
             return;
         }
@@ -130,13 +130,13 @@ impl Retiring<'_> {
             // The response arrived during the upload, or the wait for this ACK is counted already.
             return self.timeline.acknowledged(una, rtt_client_ns, &Leg::default());
         }
-        let server = &self.senders[Side::Server as usize];
+        let server = &self.senders[Side::Server];
         let overtaken_ns = server.history().holes.filled_late_ns;
         let arrived_ns = segment.time_ns.saturating_sub(overtaken_ns);
         let timed = !covers_unseen && server.habits.shows_arrival(is_pure_ack(segment));
-        let server = &mut self.senders[Side::Server as usize];
+        let server = &mut self.senders[Side::Server];
         let (late_ns, ahead_ns) = queued_to_client(server, self.path, (arrived_ns, una_ns), timed);
-        let bulk = self.senders[Side::Server as usize].bulk.as_mut();
+        let bulk = self.senders[Side::Server].bulk.as_mut();
         let leg = Leg {
             late_ns,
             ahead_ns,

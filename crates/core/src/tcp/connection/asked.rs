@@ -1,7 +1,7 @@
 //! Pipelined requests (RFC 9112 §9.3.2), and requests that Nagle's algorithm (RFC 896) holds back
 //! while the client waits for no response.
 
-use crate::app::{Framer, Protocol, Side};
+use crate::app::{Framer, Protocol};
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{self, Gap};
 use crate::model::{Cause, Slices};
@@ -10,7 +10,7 @@ use crate::tcp::path::Path;
 use crate::tcp::sender::{Sender, SinceDeparture};
 use crate::tcp::setup::Setup;
 use crate::tcp::timeline::{OverlappingMessage, StreamProgress, Timeline};
-use crate::wire::Segment;
+use crate::wire::{Segment, Side};
 
 impl Connection {
     /// Returns the client's gap, and its slices, before a request that belongs to no exchange in
@@ -39,8 +39,8 @@ impl Connection {
         self.knowledge().fill(Side::Client, span_ns, true, since, &mut gap);
         gap.end_with(segment);
         let slices = judge::judge(&gap);
-        let held = slices.causes() & 1 << Cause::NagleDelayedAck as u64 != 0;
-        let nagle = &mut self.senders[Side::Client as usize].history_mut().nagle;
+        let held = slices.causes().contains(Cause::NagleDelayedAck);
+        let nagle = &mut self.senders[Side::Client].history_mut().nagle;
         if !idle {
             nagle.evidence.holds += u32::from(held);
             return held.then_some((gap, slices));

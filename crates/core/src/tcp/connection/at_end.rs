@@ -1,7 +1,7 @@
 //! What the end of a connection, or of the capture, shows of the exchange in progress: how it ended,
 //! and who was waiting for what.
 
-use crate::app::{Framer, Protocol, Side};
+use crate::app::{Framer, Protocol};
 use crate::judge::thresholds::{APPLICATION_TIMEOUT_MIN_NS, HOST_DELAY_MAX_NS, RTO_INITIAL_NS};
 use crate::judge::{Gap, Recovery};
 use crate::model::{Outcome, Owner, Sighting};
@@ -14,7 +14,7 @@ use crate::tcp::sender::{Sender, Tail};
 use crate::tcp::setup::Setup;
 use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
 use crate::tcp::timeline::Timeline;
-use crate::wire::Segment;
+use crate::wire::{BySide, Segment, Side};
 
 /// What is known of a connection when it ends.
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ pub struct AtEnd<'a> {
 }
 
 /// Returns whether data is unacknowledged or has to wait for a window.
-pub(super) fn is_unfinished(senders: &[Sender; 2]) -> bool {
+pub(super) fn is_unfinished(senders: &BySide<Sender>) -> bool {
     let unacked = |sender: &Sender| {
         sender.space.una_seen() < sender.space.nxt.min(sender.space.fin().unwrap_or(u64::MAX))
     };
@@ -94,7 +94,7 @@ impl AtEnd<'_> {
     pub(super) fn lacks_answers(&self) -> bool {
         let has_begun =
             self.timeline.exchanges.front().is_some_and(|exchange| exchange.response_seen);
-        !has_begun && !self.senders[Side::Server as usize].volume.has_packets()
+        !has_begun && !self.senders[Side::Server].volume.has_packets()
     }
 
     /// Returns whether a RST of `side` cuts off an upload. The client may lose the response by it,
@@ -106,10 +106,10 @@ impl AtEnd<'_> {
     /// Returns whether the exchange in progress was over when `side` sent its RST. A client that
     /// has all data of a server that may send no more loses nothing by its RST.
     pub(super) fn was_over_before_reset_of(&self, side: Side) -> bool {
-        let server = &self.senders[Side::Server as usize];
+        let server = &self.senders[Side::Server];
         let has_all = side == Side::Client && server.space.una_seen() >= server.space.nxt;
         let has_fin = self.ending.fin_ns.iter().any(Option::is_some);
-        let closed = has_all && self.ending.fin_ns[Side::Server as usize].is_some();
+        let closed = has_all && self.ending.fin_ns[Side::Server].is_some();
         let may_be_over = self.timeline.may_be_over() || self.timeline.exchanges.is_ready();
         closed || may_be_over && (has_fin || has_all || !is_unfinished(self.senders))
     }
@@ -134,7 +134,7 @@ impl AtEnd<'_> {
         let [client, server] = self.senders;
         self.closes_behind_message()
             && self.ending.closed_first(self.senders) == Some(Side::Client)
-            && self.ending.fin_ns[Side::Server as usize].is_some()
+            && self.ending.fin_ns[Side::Server].is_some()
             && client.space.una_seen() >= client.space.nxt
             && server.history().holes.bytes() == 0
             && self.timeline.exchanges.is_unanswered()
@@ -148,15 +148,15 @@ impl AtEnd<'_> {
             Protocol::Tls => self.path.base_rtt_ns() + HOST_DELAY_MAX_NS,
             _ => APPLICATION_TIMEOUT_MIN_NS.max(self.path.base_rtt_ns() + HOST_DELAY_MAX_NS),
         };
-        let left_ns = self.ending.fin_ns[Side::Client as usize];
-        let last_ns = self.senders[Side::Client as usize].last.time_ns;
+        let left_ns = self.ending.fin_ns[Side::Client];
+        let last_ns = self.senders[Side::Client].last.time_ns;
         is_unreadable(self.framer) && left_ns.is_some_and(|left_ns| left_ns <= last_ns + at_once_ns)
     }
 
     /// Returns whether the server answered the message of `exchange` although the client had closed
     /// its side right behind it.
     pub fn answers_half_closed(&self, exchange: &Exchange) -> bool {
-        let left_ns = self.ending.fin_ns[Side::Client as usize];
+        let left_ns = self.ending.fin_ns[Side::Client];
         exchange.response_seen
             && left_ns.is_some_and(|left_ns| left_ns <= exchange.answered_ns)
             && self.closes_behind_message()
@@ -167,9 +167,9 @@ impl AtEnd<'_> {
     pub(super) fn unacknowledged_request(&self) -> Option<Tail> {
         let waits =
             self.timeline.exchanges.front().is_some_and(|it| it.asks() && !it.response_seen);
-        let has_closed = self.ending.fin_ns[Side::Server as usize].is_some();
-        let is_watched = self.senders[Side::Server as usize].volume.has_packets();
-        let client = &self.senders[Side::Client as usize];
+        let has_closed = self.ending.fin_ns[Side::Server].is_some();
+        let is_watched = self.senders[Side::Server].volume.has_packets();
+        let client = &self.senders[Side::Client];
         let tail = client.history().losses.tail_from(client.space.una_seen())?;
         (waits && !has_closed && is_watched).then_some(tail)
     }
@@ -187,8 +187,8 @@ impl AtEnd<'_> {
     pub fn awaits_server_hello(&self, exchange: &Exchange) -> bool {
         let [client, server] = self.senders;
         self.is_in_handshake(exchange)
-            && server.space.nxt <= exchange.began_at[Side::Server as usize]
-            && client.space.nxt > exchange.began_at[Side::Client as usize]
+            && server.space.nxt <= exchange.began_at[Side::Server]
+            && client.space.nxt > exchange.began_at[Side::Client]
             && client.space.una_seen() >= client.space.nxt
             && self.shows_silence()
     }
@@ -216,9 +216,9 @@ impl AtEnd<'_> {
         let reset = self.ending.reset.filter(|reset| reset.from == side);
         let set_up = self.setup.established_ns().filter(|_| side == Side::Server);
         let times = [
-            Some(self.senders[side as usize].last.time_ns),
-            Some(self.senders[side.peer() as usize].una_seen_ns),
-            self.ending.fin_ns[side as usize],
+            Some(self.senders[side].last.time_ns),
+            Some(self.senders[side.peer()].una_seen_ns),
+            self.ending.fin_ns[side],
             reset.map(|reset| reset.time_ns),
             set_up,
         ];
@@ -229,7 +229,7 @@ impl AtEnd<'_> {
     /// response for which the client still waits.
     pub(super) fn ends_response(&self, segment: &Segment) -> bool {
         let [client_ns, server_ns] = self.ending.fin_ns;
-        let server = &self.senders[Side::Server as usize];
+        let server = &self.senders[Side::Server];
         client_ns.is_none()
             && server_ns == Some(segment.time_ns)
             && server.space.fin() == Some(server.space.nxt)
@@ -243,7 +243,7 @@ impl AtEnd<'_> {
     /// connection on which other messages were answered, that message was a command without a
     /// reply.
     pub(super) fn answers_fin_only(&self, closed_ns: u64, fin_ns: u64, answered: u64) -> bool {
-        let client = &self.senders[Side::Client as usize];
+        let client = &self.senders[Side::Client];
         let rtt_ns = self.path.rtt_ns(Side::Server);
         let was_received = closed_ns > client.last.time_ns + rtt_ns + STREAM_PAUSE_MIN_NS;
         self.framer.protocol() == Protocol::Turns
@@ -258,7 +258,7 @@ impl AtEnd<'_> {
     pub(super) fn has_stopped(&self) -> bool {
         let has_begun =
             self.timeline.exchanges.front().is_some_and(|it| it.request_seen && it.response_seen);
-        let server_fin = self.ending.fin_ns[Side::Server as usize];
+        let server_fin = self.ending.fin_ns[Side::Server];
         let is_due = self.framer.owes(Side::Server) || self.framer.owes_final_reply();
         has_begun && is_due && server_fin.is_none()
     }
@@ -273,7 +273,7 @@ impl AtEnd<'_> {
     /// `now_ns`: the server's host has received all that it sent, and what it would have sent upon the
     /// last ACK has not come.
     pub(super) fn pauses_amid_request(&self, now_ns: u64) -> bool {
-        let client = &self.senders[Side::Client as usize];
+        let client = &self.senders[Side::Client];
         let due_ns = client.una_seen_ns + self.path.rtt_ns(Side::Client) + HOST_DELAY_MAX_NS;
         let waits_for_interim =
             self.timeline.exchanges.front().is_some_and(|exchange| exchange.awaits_continue);
@@ -288,7 +288,7 @@ impl AtEnd<'_> {
     /// Returns whether the server answered a request by an error that its client had left amid it, by
     /// a FIN: that answer is the outcome, though its client may discard it.
     pub(super) fn refuses_what_was_left(&self) -> bool {
-        let left_ns = self.ending.fin_ns[Side::Client as usize];
+        let left_ns = self.ending.fin_ns[Side::Client];
         self.timeline.exchanges.front().is_some_and(|exchange| {
             let is_refused = !exchange.asked && exchange.error.is_some();
             let was_left = left_ns.is_some_and(|left_ns| left_ns <= exchange.answered_ns);
@@ -311,7 +311,7 @@ impl AtEnd<'_> {
     /// Returns whether the client, which gives up at `now_ns`, has waited for data of a response that
     /// was lost before the vantage, for longer than any timer takes at first (RFC 6298 §2.1).
     pub(super) fn waits_for_repair(&self, now_ns: u64) -> bool {
-        let server = &self.senders[Side::Server as usize];
+        let server = &self.senders[Side::Server];
         let front = self.timeline.exchanges.front();
         let is_begun = front.is_some_and(|it| it.response_seen || it.in_handshake);
         is_begun
@@ -323,10 +323,10 @@ impl AtEnd<'_> {
     /// vantage.
     pub(super) fn awaits_repair_of_handshake(&self, exchange: &Exchange) -> bool {
         exchange.in_handshake
-            && self.senders[Side::Server as usize]
+            && self.senders[Side::Server]
                 .history()
                 .holes
-                .are_awaited_at(self.senders[Side::Server as usize].space.una_seen())
+                .are_awaited_at(self.senders[Side::Server].space.una_seen())
     }
 
     /// Returns the data of a request that was never acknowledged, and the last frame up to which the
@@ -334,7 +334,7 @@ impl AtEnd<'_> {
     pub(super) fn unacknowledged_until(&self) -> Option<(Tail, Sighting)> {
         let tail = self.unacknowledged_request()?;
         let left = self.ending.reset.filter(|reset| reset.from == Side::Client);
-        let left = self.ending.fin[Side::Client as usize].or(left);
+        let left = self.ending.fin[Side::Client].or(left);
         let last = left.filter(|left| left.time_ns >= tail.last.time_ns).unwrap_or(tail.last);
         Some((tail, last))
     }
@@ -360,7 +360,7 @@ mod tests {
     fn outcome(ending: Ending, is_seen: bool, debt: Debt) -> Outcome {
         let mut senders = [Sender::of(Side::Client), Sender::of(Side::Server)];
         if is_seen {
-            senders[Side::Server as usize].packet(&Segment::default(), 0);
+            senders[Side::Server].packet(&Segment::default(), 0);
         }
         let (path, setup, timeline) = (Path::default(), Setup::default(), Timeline::new());
         let framer = Framer::new(80, false);

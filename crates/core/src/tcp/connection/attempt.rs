@@ -1,9 +1,9 @@
 //! Connection attempts that failed or had to be repeated, as exchanges of their own.
 
-use crate::app::Side;
-use crate::model::{Outcome, Owner, Sighting};
-use crate::tcp::exchange::Exchange;
+use crate::model::{Outcome, Owner, Sighting, Slice};
+use crate::tcp::exchange::{Exchange, GapPlace, Recording};
 use crate::tcp::setup::Setup;
+use crate::wire::Side;
 
 /// Returns the exchange of a connection attempt that failed or had to be repeated, and was no probe.
 /// `reset_ns` is the time of the RST or ICMP error that refused it, if there was one, `closed` the end of
@@ -14,6 +14,7 @@ pub(super) fn attempt(
     reset_ns: Option<u64>,
     closed: Option<Sighting>,
     last_ns: u64,
+    recording: Recording,
 ) -> Option<Box<Exchange>> {
     // A client that waits for a response repeats its SYN. If there is a single SYN, from the
     // client's own or a forged address, nothing waits.
@@ -47,12 +48,15 @@ pub(super) fn attempt(
         (_, Some(_)) => Outcome::Answered,
         _ => Outcome::Unacknowledged,
     };
-    (exchange.repeated_setup_ns, _) = setup.split(end_ns, 0, &mut exchange.ledger);
+    exchange.record(recording);
+    exchange.set_up(&setup.split(end_ns, 0), syn.frame);
     if let Some(end) = closed {
-        exchange.ledger.add(Owner::Server, end.time_ns.saturating_sub(end_ns));
+        let own = Slice::plain(Owner::Server, end.time_ns.saturating_sub(end_ns));
+        exchange.ledger.add(own, GapPlace::of_both(end_ns, end.frame));
         (exchange.end_ns, exchange.last) = (end.time_ns.max(end_ns), end);
     }
-    exchange.ledger.add(Owner::Path, rtt_client_ns);
+    let last_byte = exchange.last_byte();
+    exchange.ledger.add_after(Owner::Path, rtt_client_ns, last_byte);
     Some(Box::new(exchange))
 }
 
@@ -76,13 +80,17 @@ mod tests {
 
     #[test]
     fn nothing_waits_behind_a_single_syn() {
-        assert!(attempt(&with_syns(&[SECOND_NS]), 0, None, None, 9 * SECOND_NS).is_none());
+        assert!(
+            attempt(&with_syns(&[SECOND_NS]), 0, None, None, 9 * SECOND_NS, Recording::Nothing)
+                .is_none()
+        );
     }
 
     #[test]
     fn a_repeated_syn_waits_for_its_answer() {
         let setup = with_syns(&[SECOND_NS, 2 * SECOND_NS]);
-        let outcome = attempt(&setup, 0, None, None, 9 * SECOND_NS).map(|it| it.outcome);
+        let outcome =
+            attempt(&setup, 0, None, None, 9 * SECOND_NS, Recording::Nothing).map(|it| it.outcome);
         assert_eq!(outcome, Some(Outcome::Unacknowledged));
     }
 
@@ -90,7 +98,8 @@ mod tests {
     fn a_refused_syn_waits_until_the_rst() {
         let mut setup = with_syns(&[SECOND_NS]);
         setup.refused = true;
-        let exchange = attempt(&setup, 0, Some(3 * SECOND_NS), None, 9 * SECOND_NS);
+        let exchange =
+            attempt(&setup, 0, Some(3 * SECOND_NS), None, 9 * SECOND_NS, Recording::Parts);
         let ended = exchange.map(|it| (it.outcome, it.end_ns));
         assert_eq!(ended, Some((Outcome::Reset { by: Side::Server }, 3 * SECOND_NS)));
     }

@@ -1,6 +1,6 @@
 //! Which data the exchanges in progress wait for.
 
-use crate::app::{Framer, Protocol, Side};
+use crate::app::{Framer, Protocol};
 use crate::model::{Owner, Slices};
 use crate::tcp::connection::asked::{has_sent_only_early_data, is_unreadable, passed};
 use crate::tcp::connection::cold::Cold;
@@ -9,7 +9,7 @@ use crate::tcp::sender::{Kind, Sender};
 use crate::tcp::setup::Setup;
 use crate::tcp::thresholds::HANDSHAKE_WAITED_FOR_NS;
 use crate::tcp::timeline::Timeline;
-use crate::wire::{Segment, TcpFlags};
+use crate::wire::{Segment, Side, TcpFlags};
 
 /// The exchanges in progress, and what shows which data they wait for.
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ impl Awaited<'_> {
     #[inline]
     pub fn moves_cursor(self, side: Side, kind: Kind, arrived: bool, start: u64) -> bool {
         // A response that an ACK overtook is still a response.
-        let sender = &self.senders[side as usize];
+        let sender = &self.senders[side];
         if kind == Kind::Reordered && sender.history().holes.continues_at(start, sender.space.nxt) {
             return true;
         }
@@ -48,8 +48,8 @@ impl Awaited<'_> {
     /// Returns whether the server retransmits data that it had sent after the client closed during
     /// the response: nothing waits for that.
     fn repairs_after_close(self, side: Side, kind: Kind, start: u64) -> bool {
-        let closed_ns = self.cold.ending().fin_ns[Side::Client as usize];
-        let noticed_ns = self.senders[side as usize].history().holes.noticed_ns(start);
+        let closed_ns = self.cold.ending().fin_ns[Side::Client];
+        let noticed_ns = self.senders[side].history().holes.noticed_ns(start);
         side == Side::Server
             && matches!(kind, Kind::Fill(_))
             && self.timeline.active == Some(Side::Server)
@@ -67,9 +67,9 @@ impl Awaited<'_> {
             && kind == Kind::New
             && self.timeline.exchanges.all_asked()
             && ends_are_known
-            && self.senders[Side::Server as usize].volume.has_packets()
+            && self.senders[Side::Server].volume.has_packets()
             && self.cold.faults().missing_bytes == 0
-            && !has_sent_only_early_data(self.setup, &self.senders[Side::Client as usize])
+            && !has_sent_only_early_data(self.setup, &self.senders[Side::Client])
     }
 
     /// Returns whether the server only sends frames that keep the connection alive, or reports of
@@ -88,13 +88,13 @@ impl Awaited<'_> {
         may_be.contains(&self.framer.protocol())
             && self.timeline.exchanges.all_asked()
             && payload.len() == segment.payload_len as usize
-            && self.senders[side as usize].in_order() == start
+            && self.senders[side].in_order() == start
             && self.framer.says_nothing(side, payload)
     }
 
     /// Returns whether the server sends unreadable data during a request.
     pub fn response_overlaps(self) -> bool {
-        self.timeline.exchanges.response_overlaps(passed(&self.senders[Side::Client as usize]))
+        self.timeline.exchanges.response_overlaps(passed(&self.senders[Side::Client]))
             && is_unreadable(self.framer)
     }
 
@@ -102,7 +102,7 @@ impl Awaited<'_> {
     /// newest request: it has acknowledged nothing of that, and the data came sooner than a round
     /// trip after it. The data belongs to an earlier message.
     pub fn precedes_request(self, segment: &Segment) -> bool {
-        let acked = self.senders[Side::Client as usize].space.una_seen();
+        let acked = self.senders[Side::Client].space.una_seen();
         let rtt_ns = self.path.known_rtt_ns(Side::Server);
         is_unreadable(self.framer)
             && self.timeline.exchanges.asked_at().is_some_and(|(position, at_ns)| {
@@ -133,30 +133,29 @@ impl Awaited<'_> {
     /// Returns whether an ACK shows that the server has received some of the current request;
     /// before that it did not work on it.
     pub fn has_received_request(self) -> bool {
-        let client = &self.senders[Side::Client as usize];
-        let began =
-            self.timeline.exchanges.front().map_or(0, |it| it.began_at[Side::Client as usize]);
+        let client = &self.senders[Side::Client];
+        let began = self.timeline.exchanges.front().map_or(0, |it| it.began_at[Side::Client]);
         client.space.una_seen() > began || client.space.nxt <= began
     }
 
     /// Returns whether data of the server after a pause since `since_ns` is no response: the protocol
     /// shows that, or the client closed meanwhile.
     pub fn is_unsolicited(self, since_ns: u64) -> bool {
-        let closed_ns = self.cold.ending().fin_ns[Side::Client as usize];
+        let closed_ns = self.cold.ending().fin_ns[Side::Client];
         self.framer.is_set_aside() || closed_ns.is_some_and(|at_ns| since_ns < at_ns)
     }
 
     /// Returns whether data of `side` may continue a message whose beginning was not captured.
     #[inline]
     pub fn may_be_under_way(self, side: Side) -> bool {
-        self.mid_stream && !self.timeline.has_begun() && self.senders[side as usize].space.started()
+        self.mid_stream && !self.timeline.has_begun() && self.senders[side].space.started()
     }
 
     /// Returns whether `segment` is part of a response whose request was not captured: a full
     /// segment is; a single small one may be unsolicited.
     pub fn may_continue_response(self, side: Side, segment: &Segment) -> bool {
         side == Side::Server
-            && u64::from(segment.payload_len) >= self.senders[side as usize].sizes.smss()
+            && u64::from(segment.payload_len) >= self.senders[side].sizes.smss()
             && self.may_be_under_way(side)
     }
 
@@ -164,12 +163,11 @@ impl Awaited<'_> {
     /// capture or whose request was not captured: `side` waits for the ACK. The end of a connection
     /// is excluded, since nothing waits for it.
     pub fn repeats_unacknowledged_message(self, side: Side, segment: &Segment) -> bool {
-        let ends =
-            segment.flags.has(TcpFlags::FIN) || self.cold.ending().fin[side as usize].is_some();
+        let ends = segment.flags.has(TcpFlags::FIN) || self.cold.ending().fin[side].is_some();
         !self.timeline.exchanges.accrues()
             && !ends
             && self.may_be_under_way(side)
-            && self.senders[side as usize].history().losses.repeating.doubles
+            && self.senders[side].history().losses.repeating.doubles
     }
 }
 
@@ -181,7 +179,7 @@ mod tests {
     /// began if `mid_stream`; its server has sent data.
     fn with<T>(mid_stream: bool, ask: impl Fn(Awaited<'_>) -> T) -> T {
         let mut senders = [Sender::of(Side::Client), Sender::of(Side::Server)];
-        senders[Side::Server as usize].space.position(100);
+        senders[Side::Server].space.position(100);
         let (path, setup, timeline) = (Path::default(), Setup::default(), Timeline::new());
         let (framer, cold) = (Framer::new(80, mid_stream), Cold::default());
         let (senders, path, setup, timeline) = (&senders, &path, &setup, &timeline);

@@ -2,7 +2,6 @@
 //! and the application writes again. Also counts whether a sender waits for messages of its peer
 //! instead.
 
-use crate::app::Side;
 use crate::judge::thresholds::{AT_ONCE_PART, CLOCKED_SEGMENTS};
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice, Slices};
@@ -10,7 +9,7 @@ use crate::tcp::connection::questions::{Questions, Settling};
 use crate::tcp::exchange::Change;
 use crate::tcp::sender::{Near, Sender};
 use crate::tcp::thresholds::TRAIN_PART;
-use crate::wire::Segment;
+use crate::wire::{BySide, Segment, Side};
 
 /// A wait for an ACK that ended with less than a full segment; this segment emptied the buffer.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +47,7 @@ impl Questions {
         let of_side = |blocked: &mut Box<Blocked>| blocked.gap.sender == side;
         let Some(blocked) = self.blocked.take_if(of_side) else { return };
         let Blocked { slice, gap } = *blocked;
-        let sender = &mut by.senders[side as usize];
+        let sender = &mut by.senders[side];
         let apart_ns = segment.time_ns.saturating_sub(sender.last.time_ns);
         let goes_on = sender.last.frame == gap.next.frame
             && u64::from(segment.payload_len) >= sender.sizes.smss()
@@ -72,15 +71,15 @@ impl Questions {
 /// [`Sender::acked`]. For a bulk sender it also records when this last acknowledged data of its
 /// peer, and when that data had passed.
 pub(super) fn take_ack(
-    senders: &mut [Sender; 2],
+    senders: &mut BySide<Sender>,
     side: Side,
     segment: &Segment,
     near: Near,
 ) -> Option<u64> {
-    let tsval = senders[side as usize].space.stamp_echoed(segment);
-    let (sample, peer_data_ns) = senders[side.peer() as usize].acked(segment, near, tsval);
+    let tsval = senders[side].space.stamp_echoed(segment);
+    let (sample, peer_data_ns) = senders[side.peer()].acked(segment, near, tsval);
     if peer_data_ns > 0
-        && let Some(bulk) = &mut senders[side as usize].bulk
+        && let Some(bulk) = &mut senders[side].bulk
     {
         bulk.peer_acked_ns = (segment.time_ns, peer_data_ns);
     }
@@ -115,7 +114,7 @@ mod tests {
         gap.next.frame = frame();
         let blocked = Some(Box::new(Blocked { slice, gap }));
         let mut questions = Questions { blocked, ..Questions::default() };
-        let last = &mut waiting.senders[Side::Server as usize].last;
+        let last = &mut waiting.senders[Side::Server].last;
         (last.frame, last.time_ns) = (frame(), NS);
         let full = Segment { time_ns: NS + apart_ns, payload_len: 60_000, ..Segment::default() };
         questions.settle_blocked(Side::Server, &full, &mut waiting.settling());

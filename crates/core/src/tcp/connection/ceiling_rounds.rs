@@ -1,11 +1,11 @@
 //! Whether a ceiling of the flight, taken for a full send buffer, did limit the sender.
 
-use crate::app::Side;
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::model::{Cause, Owner};
 use crate::tcp::exchange::{Chain, Change, Exchange};
 use crate::tcp::path::Path;
 use crate::tcp::sender::Sender;
+use crate::wire::Side;
 
 /// Refutes a send buffer as the limit of `side`.
 pub(super) fn refute_ceiling(side: Side, sender: &Sender, path: &Path, exchange: &mut Exchange) {

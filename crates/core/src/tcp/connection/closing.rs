@@ -1,7 +1,7 @@
 //! How the end of a connection, by FINs, a RST or the end of the capture, ends the exchange in
 //! progress.
 
-use crate::app::{Protocol, Side};
+use crate::app::Protocol;
 use crate::capture::FrameId;
 use crate::model::{Outcome, Sighting};
 use crate::tcp::connection::Connection;
@@ -19,7 +19,7 @@ use crate::tcp::shared::Shared;
 use crate::tcp::sink::Sink;
 use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
 use crate::tcp::timeline::Timeline;
-use crate::wire::Segment;
+use crate::wire::{BySide, Segment, Side};
 
 impl Connection {
     /// What is known of the connection at its end.
@@ -40,9 +40,9 @@ impl Connection {
     /// Processes the FIN in `segment`.
     #[inline(never)]
     pub(super) fn take_fin(&mut self, side: Side, segment: &Segment) {
-        let acks = self.senders[side.peer() as usize].space.una_seen();
+        let acks = self.senders[side.peer()].space.una_seen();
         self.cold.ending_mut().take_fin(side, segment, acks);
-        let sender = &mut self.senders[side as usize];
+        let sender = &mut self.senders[side];
         let position = sender.space.position(segment.seq) + u64::from(segment.payload_len);
         sender.space.finish(position);
         // A FIN that the client has acknowledged tells it nothing new.
@@ -58,7 +58,7 @@ impl Connection {
     /// Processes the server's FIN while a request waits: it shows the client that no response
     /// comes, or that the data received was the whole response (RFC 9112 §6.3).
     pub(super) fn take_server_fin(&mut self, segment: &Segment) {
-        if let Some(left_ns) = self.cold.ending().fin_ns[Side::Client as usize] {
+        if let Some(left_ns) = self.cold.ending().fin_ns[Side::Client] {
             let asks_at_once = self.timeline.asks_at_once();
             self.timeline.exchanges.drop_unanswered_last_message(
                 left_ns,
@@ -80,7 +80,7 @@ impl Connection {
             let asked = exchange.request_seen || self.at_end().awaits_server_hello(exchange);
             asked && waits && !exchange.is_complete()
         });
-        let closed_ns = self.cold.ending().fin_ns[Side::Client as usize];
+        let closed_ns = self.cold.ending().fin_ns[Side::Client];
         if waiting
             && closed_ns.is_some_and(|at_ns| {
                 self.at_end().answers_fin_only(at_ns, segment.time_ns, self.totals.exchanges)
@@ -97,11 +97,11 @@ impl Connection {
         {
             self.resume();
             // A client that had closed no longer waits, unless a response is on its way.
-            let comes = self.senders[Side::Server as usize].history().holes.bytes() > 0;
-            let left = self.cold.ending().fin[Side::Client as usize].filter(|_| !comes);
+            let comes = self.senders[Side::Server].history().holes.bytes() > 0;
+            let left = self.cold.ending().fin[Side::Client].filter(|_| !comes);
             let end = left.unwrap_or(Sighting::of(Side::Server, segment));
             if self.at_end().pauses_amid_request(segment.time_ns) {
-                let silent_ns = segment.time_ns - self.senders[Side::Client as usize].last.time_ns;
+                let silent_ns = segment.time_ns - self.senders[Side::Client].last.time_ns;
                 self.cold.ending_mut().amid_request_ns.get_or_insert(silent_ns);
             }
             self.accrue_to(self.at_end().waited_for(), end.time_ns, end);
@@ -111,7 +111,7 @@ impl Connection {
 
     /// Processes the first RST, which `side` sends.
     pub(super) fn reset(&mut self, side: Side, segment: &Segment) {
-        let sender = &self.senders[side as usize];
+        let sender = &self.senders[side];
         let is_known = sender.space.started() && (self.setup.is_established() || self.mid_stream);
         let is_awaited = self.timeline.exchanges.front().is_some();
         let held = is_known.then(|| HeldReset::of(segment, sender, is_awaited)).flatten();
@@ -145,7 +145,7 @@ impl Connection {
 
     /// Returns whether the client acknowledged the server's FIN.
     fn has_told_its_end(&self) -> bool {
-        self.senders[Side::Server as usize].has_told_its_end()
+        self.senders[Side::Server].has_told_its_end()
     }
 
     /// Ends the exchange in progress by the RST.
@@ -198,7 +198,7 @@ impl Connection {
                 }
             } else if !over && !self.server_closed_early {
                 // A side that had closed no longer waits.
-                let server = &self.senders[Side::Server as usize];
+                let server = &self.senders[Side::Server];
                 let left = self.cold.ending().gave_up_ns(Side::Server, server, server.space.nxt);
                 let left = left.filter(|_| side == Side::Client);
                 // A client that gives up has waited for its server until then.
@@ -211,7 +211,7 @@ impl Connection {
             }
             let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
             let Self { timeline, cold, senders, .. } = self;
-            let position = senders[Side::Server as usize].space.nxt;
+            let position = senders[Side::Server].space.nxt;
             settle_pauses(timeline, &cold.ending(), position, rtt_client_ns);
             let leg_ns = cold.ending().last_leg_ns(rtt_client_ns, timeline.exchanges.front());
             timeline.close(leg_ns, outcome);
@@ -226,7 +226,7 @@ impl Connection {
         self.streams.iter_mut().for_each(|stream| stream.discard_waiting(&mut shared.early));
         self.settle(&Event::End { last: self.last.frame });
         let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
-        if let Some(left_ns) = self.cold.ending().fin_ns[Side::Client as usize] {
+        if let Some(left_ns) = self.cold.ending().fin_ns[Side::Client] {
             let asks_at_once = self.timeline.asks_at_once();
             self.timeline.exchanges.drop_unanswered_last_message(
                 left_ns,
@@ -239,10 +239,11 @@ impl Connection {
         }
         let is_probe = self.cold.icmp_report().is_some() && self.view().sends_probes();
         let Self { setup, cold, senders, .. } = self;
-        settle_refusal(setup, cold, &senders[Side::Server as usize], is_probe);
+        settle_refusal(setup, cold, &senders[Side::Server], is_probe);
         let reset_ns = self.cold.ending().reset.map(|reset| reset.time_ns);
         let closed = self.view().closed_at_once();
-        let attempt = attempt(&self.setup, rtt_client_ns, reset_ns, closed, self.last.time_ns);
+        let (last_ns, recording) = (self.last.time_ns, self.cold.recording());
+        let attempt = attempt(&self.setup, rtt_client_ns, reset_ns, closed, last_ns, recording);
         if let Some(exchange) = attempt.filter(|_| !self.view().sends_probes()) {
             self.setup.claimed = true;
             self.timeline.done.push_back(exchange);
@@ -260,17 +261,16 @@ impl Connection {
     /// Ends the exchange in progress at the end of the connection or capture.
     fn end_in_progress(&mut self) {
         apply_pending_acks(&mut self.senders, &self.path, self.last.time_ns);
-        let waiting = Side::ALL
-            .into_iter()
-            .find(|&side| self.senders[side as usize].history().window.is_closed());
+        let waiting =
+            Side::ALL.into_iter().find(|&side| self.senders[side].history().window.is_closed());
         if let Some(side) = waiting {
             self.accrue_to(side, self.last.time_ns, self.last);
         }
         // A client that closes has waited until then.
-        let cut_short = self.senders[Side::Server as usize]
+        let cut_short = self.senders[Side::Server]
             .history()
             .losses
-            .is_repairing(self.senders[Side::Server as usize].space.una());
+            .is_repairing(self.senders[Side::Server].space.una());
         let is_one_way = self.timeline.is_one_way(self.view().has_exchanged());
         let debt = self.at_end().debt(is_one_way);
         let unanswered = debt == Debt::Response
@@ -281,12 +281,12 @@ impl Connection {
                     || self.at_end().awaits_server_hello(exchange)
             });
         let is_stuck = self.at_end().unacknowledged_request().is_some();
-        let fin = self.cold.ending().fin[Side::Client as usize];
+        let fin = self.cold.ending().fin[Side::Client];
         if let Some(fin) = fin.filter(|_| (unanswered || self.at_end().has_stopped()) && !is_stuck)
         {
             self.accrue_to(self.at_end().waited_for(), fin.time_ns, fin);
         }
-        let server_fin = self.cold.ending().fin[Side::Server as usize];
+        let server_fin = self.cold.ending().fin[Side::Server];
         let begun = self.timeline.exchanges.front().is_some_and(|exchange| exchange.response_seen);
         let cut_off = begun && self.framer.announces_end();
         if let Some(fin) = server_fin.filter(|_| cut_off) {
@@ -300,11 +300,11 @@ impl Connection {
         self.left_unanswered = unanswered
             && !cut_short
             && self.timeline.exchanges.front().is_some_and(|exchange| exchange.request_seen)
-            && self.cold.ending().fin[Side::Client as usize].is_none()
-            && self.senders[Side::Server as usize].space.started()
+            && self.cold.ending().fin[Side::Client].is_none()
+            && self.senders[Side::Server].space.started()
             && outcome == Outcome::Open;
         let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
-        let position = self.senders[Side::Server as usize].space.nxt;
+        let position = self.senders[Side::Server].space.nxt;
         settle_pauses(&mut self.timeline, &self.cold.ending(), position, rtt_client_ns);
         self.timeline.close(rtt_client_ns, outcome);
     }
@@ -343,10 +343,10 @@ fn settle_pauses(timeline: &mut Timeline, ending: &Ending, position: u64, rtt_cl
 
 /// Applies the ACKs that have reached their senders by `now_ns`, if these ACKs may have closed
 /// a window.
-fn apply_pending_acks(senders: &mut [Sender; 2], path: &Path, now_ns: u64) {
+fn apply_pending_acks(senders: &mut BySide<Sender>, path: &Path, now_ns: u64) {
     for side in Side::ALL {
         let rtts_ns = (path.rtt_ns(side), path.rtt_ns(side.peer()));
-        let sender = &mut senders[side as usize];
+        let sender = &mut senders[side];
         if sender.history().window.zero_advertisements == 0 {
             continue;
         }
@@ -358,9 +358,9 @@ fn apply_pending_acks(senders: &mut [Sender; 2], path: &Path, now_ns: u64) {
 }
 
 /// Returns the last data that either side has sent, other than in `frame`.
-pub(super) fn last_data(senders: &[Sender; 2], frame: FrameId) -> Option<Sighting> {
+pub(super) fn last_data(senders: &BySide<Sender>, frame: FrameId) -> Option<Sighting> {
     let seen = Side::ALL.into_iter().filter_map(|side| {
-        let last = senders[side as usize].last;
+        let last = senders[side].last;
         Sighting { frame: last.frame, time_ns: last.time_ns, payload_bytes: last.len, from: side }
             .known()
     });

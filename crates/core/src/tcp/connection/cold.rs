@@ -1,6 +1,5 @@
 //! State that few connections have while they are open.
 
-use crate::app::Side;
 use crate::judge::QueueDelay;
 use crate::tcp::connection::accept::Refused;
 use crate::tcp::connection::doubt::Doubted;
@@ -10,9 +9,9 @@ use crate::tcp::connection::faults::CaptureFaults;
 use crate::tcp::connection::icmp::IcmpReport;
 use crate::tcp::connection::questions::Questions;
 use crate::tcp::connection::relayed::Relay;
-use crate::tcp::exchange::Exchange;
+use crate::tcp::exchange::{Exchange, Recording};
 use crate::tcp::trace::Trace;
-use crate::wire::Segment;
+use crate::wire::{Segment, Side};
 
 /// Rarely needed state of a connection, stored behind a single pointer, and allocated on demand.
 #[derive(Clone, Default)]
@@ -226,7 +225,7 @@ impl Cold {
 
     /// Queueing delay that transfers of `sender` caused, if there was any.
     pub fn queue_delay(&self, sender: Side) -> Option<&QueueDelay> {
-        let queue_delay = &self.part(|cold| &cold.queue_delay)?[sender as usize];
+        let queue_delay = &self.part(|cold| &cold.queue_delay)?[sender];
         (!queue_delay.is_empty()).then_some(queue_delay)
     }
 
@@ -236,6 +235,15 @@ impl Cold {
         queue_delay.map_or(0, |both| {
             size_of_val(both) + both.iter().map(QueueDelay::heap_bytes).sum::<usize>()
         })
+    }
+
+    /// What the exchanges of the connection record.
+    pub(super) fn recording(&self) -> Recording {
+        match self.trace() {
+            None => Recording::Nothing,
+            Some(trace) if trace.decided.is_none() => Recording::Parts,
+            Some(_) => Recording::Revisions,
+        }
     }
 
     /// Begins to record what a drawing of the connection needs.

@@ -1,14 +1,14 @@
 //! Reads the content of segments: passes in-order bytes to the framer and keeps its marks, which are
 //! applied to the timeline once the silence before them is judged.
 
-use crate::app::{Framer, KnownHeaders, Mark, Side};
+use crate::app::{Framer, KnownHeaders, Mark};
 use crate::model::Sighting;
 use crate::tcp::connection::Connection;
 use crate::tcp::early::EarlyBytes;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::shared::{Names, Shared, Software};
 use crate::tcp::timeline::{At, Marks, OverlappingMessage};
-use crate::wire::Segment;
+use crate::wire::{Segment, Side};
 use std::sync::Arc;
 
 impl Connection {
@@ -25,11 +25,8 @@ impl Connection {
             overlap: OverlappingMessage::None,
             rests: false,
             positions: self.senders.each_ref().map(|sender| sender.space.nxt),
-            logs_revisions: self.cold.trace().is_some_and(|trace| trace.decided.is_some()),
-            client_closed: self
-                .cold
-                .ended()
-                .is_some_and(|it| it.fin_ns[Side::Client as usize].is_some()),
+            recording: self.cold.recording(),
+            client_closed: self.cold.ended().is_some_and(|it| it.fin_ns[Side::Client].is_some()),
         }
     }
 
@@ -56,7 +53,7 @@ impl Connection {
         let Shared { known, names, early, marks, .. } = shared;
         marks.clear();
         let mut reader = Reader { framer, software, known, names, marks };
-        pass(&mut streams[side as usize], early, &mut reader);
+        pass(&mut streams[side], early, &mut reader);
     }
 }
 

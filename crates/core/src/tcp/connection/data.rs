@@ -1,7 +1,7 @@
 //! Processes payload, in the order of RFC 9293 §3.10.7.4: its position in the stream, what its
 //! sender knew by then, the silence that it ends, and its content.
 
-use crate::app::{Framer, Protocol, Side};
+use crate::app::{Framer, Protocol};
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{Gap, Recovery};
 use crate::model::{Sighting, Slices};
@@ -18,7 +18,7 @@ use crate::tcp::sender::{Kind, Rtts, Sender, SinceDeparture};
 use crate::tcp::shared::Shared;
 use crate::tcp::timeline::{At, OverlappingMessage, Timeline};
 use crate::tcp::trace::Trace;
-use crate::wire::{Segment, TcpFlags};
+use crate::wire::{BySide, Segment, Side, TcpFlags};
 
 /// A segment with payload, with its position in the stream of its sender.
 #[derive(Clone, Copy)]
@@ -56,13 +56,13 @@ impl Data<'_> {
 
     /// Prepares both senders for the departure, which may begin a message; `active` sent data before.
     /// The vantage is at the receiver if it `is_beside`.
-    fn begin_flight(&self, senders: &mut [Sender; 2], active: Option<Side>, is_beside: bool) {
+    fn begin_flight(&self, senders: &mut BySide<Sender>, active: Option<Side>, is_beside: bool) {
         let side = self.side;
         if active == Some(side.peer()) {
-            let peer = &mut senders[side.peer() as usize];
+            let peer = &mut senders[side.peer()];
             peer.habits.end_message(&peer.last);
         }
-        let sender = &mut senders[side as usize];
+        let sender = &mut senders[side];
         if active != Some(side)
             && let Some(bulk) = &mut sender.bulk
         {
@@ -117,7 +117,7 @@ struct Content {
 }
 
 /// What data may be if it is no part of an exchange in progress.
-struct Doubts {
+struct Interpretations {
     /// An unsolicited message of the server, or its greeting after a TLS handshake.
     unsolicited: bool,
     /// A message that no exchange waits for, or the next request.
@@ -126,10 +126,10 @@ struct Doubts {
     may_be_unasked: bool,
 }
 
-impl Doubts {
+impl Interpretations {
     /// Returns what `data` may be if it is no part of an exchange in progress. No exchange waited in
     /// the silence before it if that `rests`.
-    fn about(
+    fn of(
         data: &Data<'_>,
         ended: &Ended,
         rests: bool,
@@ -164,13 +164,13 @@ impl Connection {
     ) {
         let mut since = SinceDeparture::default();
         let data = self.locate(side, segment, &mut since);
-        note_size(&mut self.cold, &self.senders[side as usize], segment);
+        note_size(&mut self.cold, &self.senders[side], segment);
         if let Some(trace) = self.cold.trace_mut() {
             trace.kind = Some(data.kind);
         }
         if matches!(data.kind, Kind::Probe | Kind::Late) {
             self.settle(&Event::KeepAlive { side });
-            return data.depart(&mut self.senders[side as usize], &since);
+            return data.depart(&mut self.senders[side], &since);
         }
         self.follow_repetition(&data);
         if self.cold.is_gap_open() {
@@ -178,7 +178,7 @@ impl Connection {
             let is_whole = self.cold.faults().missing_bytes == 0;
             let since = &since;
             if self.settle(&Event::Data { side, start, segment, kind, since, is_whole }) {
-                return data.depart(&mut self.senders[side as usize], since);
+                return data.depart(&mut self.senders[side], since);
             }
         }
         if data.is_new() && self.awaited().may_continue_response(side, segment) {
@@ -191,7 +191,7 @@ impl Connection {
         let held = if may_be_held { self.held_request(segment, &since) } else { None };
         let is_beside = is_beside_receiver(&self.setup, &self.path, side);
         data.begin_flight(&mut self.senders, self.timeline.active, is_beside);
-        data.depart(&mut self.senders[side as usize], &since);
+        data.depart(&mut self.senders[side], &since);
         self.timeline.open_ended = self.framer.is_open_ended();
         self.timeline.pattern.hides_dialogue = self.framer.hides_dialogue();
         if ended.explained && data.is_timer_repetition() {
@@ -211,7 +211,7 @@ impl Connection {
     }
 
     fn follow_rounds(&mut self, side: Side) {
-        let Sender { bulk, space, sizes, .. } = &mut self.senders[side as usize];
+        let Sender { bulk, space, sizes, .. } = &mut self.senders[side];
         if let Some(bulk) = bulk {
             bulk.follow_rounds(space, sizes.smss());
         }
@@ -252,7 +252,7 @@ impl Connection {
             let rtts_ns = (rtt_ns, self.path.rtt_ns(side.peer()));
             self.senders[index].advance(since, segment.time_ns, rtts_ns, segment.echoes());
         }
-        since.peer_tsval = self.senders[side.peer() as usize].packets.last.tsval;
+        since.peer_tsval = self.senders[side.peer()].packets.last.tsval;
         let kind = self.senders[index].kind(segment, start, Rtts { sender_ns: rtt_ns, base_ns });
         if start > self.senders[index].space.nxt {
             // The data in between will be retransmitted, or is missing in the capture.
@@ -288,13 +288,13 @@ impl Connection {
         let &Data { side, segment, start, arrived, .. } = data;
         let is_needed_by_timer = data.is_timer_repetition() && !arrived;
         if matches!(data.kind, Kind::Retransmission(_)) {
-            self.senders[side as usize].follow_repetition(start, segment, is_needed_by_timer);
+            self.senders[side].follow_repetition(start, segment, is_needed_by_timer);
         }
         if !is_needed_by_timer {
             return;
         }
         if self.awaited().repeats_unacknowledged_message(side, segment) {
-            let since_ns = self.senders[side as usize].history().losses.repeating.first_ns;
+            let since_ns = self.senders[side].history().losses.repeating.first_ns;
             self.begin_mid_message(side, segment, since_ns);
         }
     }
@@ -316,7 +316,7 @@ impl Connection {
             overlap = OverlappingMessage::Certain;
         }
         if data.is_new_of(Side::Client) && is_unreadable(&self.framer) {
-            let passed = passed(&self.senders[Side::Client as usize]);
+            let passed = passed(&self.senders[Side::Client]);
             let rtt_ns = self.path.rtt_ns(Side::Client);
             if self.timeline.continues_request(segment.time_ns, passed, rtt_ns) {
                 overlap = OverlappingMessage::RequestContinues;
@@ -341,7 +341,7 @@ impl Connection {
     fn suspend(&mut self, data: &Data<'_>, silence: &Gap) {
         let mut gap = *silence;
         gap.repair.deaf = data.deaf;
-        let stamp = self.senders[data.side as usize].stamp(data.segment, gap.repair.original);
+        let stamp = self.senders[data.side].stamp(data.segment, gap.repair.original);
         self.cold.get_or_create().questions.suspended =
             Some(Box::new(Suspended { gap, end: data.end, stamp }));
     }
@@ -351,7 +351,7 @@ impl Connection {
         let &Data { side, segment, end, .. } = data;
         self.attribute(silence, slices, end);
         if data.kind == Kind::Retransmission(Recovery::Fast) && !silence.losses.in_recovery {
-            let stamp = self.senders[side as usize].stamp(segment, silence.repair.original);
+            let stamp = self.senders[side].stamp(segment, silence.repair.original);
             self.cold.get_or_create().questions.fast =
                 Some(Box::new(Suspended { gap: *silence, end, stamp }));
         }
@@ -368,9 +368,11 @@ impl Connection {
     ) -> Content {
         let &Data { side, segment, start, .. } = data;
         let rests = slices.is_some_and(|slices| self.awaited().has_rested(slices));
-        let doubts = Doubts::about(data, ended, rests, &self.timeline, &self.framer);
+        let possible = Interpretations::of(data, ended, rests, &self.timeline, &self.framer);
         let mut overlap = ended.overlap;
-        if doubts.maybe_idle && data.is_new_of(Side::Client) && overlap == OverlappingMessage::None
+        if possible.maybe_idle
+            && data.is_new_of(Side::Client)
+            && overlap == OverlappingMessage::None
         {
             let Self { timeline, framer, senders: [_, server], path, .. } = self;
             overlap = request_overlaps(timeline, framer, server, path, segment.time_ns);
@@ -387,22 +389,28 @@ impl Connection {
         });
         let begins_exchange = self.timeline.begins_exchange(&shared.marks, overlap, rests);
         let pause = slices.and_then(|slices| self.pause_of_server(&shared.silence, slices));
-        let meaning = self.meaning(doubts, begins_exchange, pause.map(|_| shared.silence.start_ns));
+        let meaning =
+            self.meaning(possible, begins_exchange, pause.map(|_| shared.silence.start_ns));
         Content { meaning, begins_exchange, rests, overlap }
     }
 
     /// Returns what the content that was read last means, if it `begins_exchange`, and if the server
     /// paused before it since `paused_ns`.
-    fn meaning(&self, doubts: Doubts, begins_exchange: bool, paused_ns: Option<u64>) -> Meaning {
-        let is_greeting = doubts.unsolicited && !self.framer.has_sent_tickets_only();
+    fn meaning(
+        &self,
+        possible: Interpretations,
+        begins_exchange: bool,
+        paused_ns: Option<u64>,
+    ) -> Meaning {
+        let is_greeting = possible.unsolicited && !self.framer.has_sent_tickets_only();
         if is_greeting {
             // The client may have waited for it.
             return Meaning::Awaited;
         }
-        if doubts.maybe_idle && begins_exchange {
+        if possible.maybe_idle && begins_exchange {
             return Meaning::Begins;
         }
-        if doubts.maybe_idle {
+        if possible.maybe_idle {
             // It is neither a request nor a response (a closing alert, for example).
             return Meaning::Aside { is_unsolicited: false };
         }
@@ -412,7 +420,7 @@ impl Connection {
             let is_unsolicited = self.framer.protocol() != Protocol::Tls;
             return Meaning::Aside { is_unsolicited };
         }
-        if doubts.may_be_unasked && self.framer.is_set_aside() {
+        if possible.may_be_unasked && self.framer.is_set_aside() {
             return Meaning::Aside { is_unsolicited: true };
         }
         Meaning::Awaited

@@ -1,7 +1,6 @@
 //! Gaps whose owner only the next segment shows: either the sender's application was busy, or its
 //! timer repaired a loss before the vantage.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::judge::{self, Gap, MissingPackets, Turn, busy, may_be_probe, may_be_timer, timed_out};
 use crate::model::{Cause, Owner, Slice, Slices};
@@ -11,7 +10,7 @@ use crate::tcp::exchange::Change;
 use crate::tcp::path::Path;
 use crate::tcp::sender::{Sender, SinceDeparture};
 use crate::tcp::timeline::Timeline;
-use crate::wire::Segment;
+use crate::wire::{BySide, Segment, Side};
 
 /// A gap that was judged at its end, and whose owner may still change.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +111,7 @@ impl Questions {
         by: &mut Settling<'_>,
     ) {
         let Some(doubted) = self.doubted.take_if(|doubted| doubted.sender == side) else { return };
-        let sender = &mut by.senders[side as usize];
+        let sender = &mut by.senders[side];
         if sender.last.frame != doubted.frame || doubted.missing.any() {
             return;
         }
@@ -177,7 +176,7 @@ impl Questions {
         let lost = timed_out(0).cause;
         let of_side = |it: &mut Box<Doubted>| it.sender == side && it.slice.cause == lost;
         let Some(doubted) = self.doubted.take_if(of_side) else { return };
-        by.senders[side as usize].history_mut().losses.revoke_unseen(doubted.first_loss);
+        by.senders[side].history_mut().losses.revoke_unseen(doubted.first_loss);
         let busy = busy(side, doubted.slice.ns);
         by.timeline.exchanges.revise(&doubted.change(busy));
     }
@@ -188,7 +187,7 @@ impl Questions {
     pub fn settle_skipped(&mut self, side: Side, segment: &Segment, by: &mut Settling<'_>) {
         let of_side = |doubted: &mut Box<Doubted>| doubted.sender == side && doubted.skips;
         let Some(doubted) = self.doubted.take_if(of_side) else { return };
-        let last = &by.senders[side as usize].last;
+        let last = &by.senders[side].last;
         let waited = segment.time_ns.saturating_sub(last.time_ns) >= by.path.rtt_ns(side);
         let busy = busy(side, doubted.slice.ns);
         if last.frame == doubted.frame && waited && doubted.slice.cause == busy.cause {
@@ -214,11 +213,11 @@ pub(super) fn more_queued(sender: &Sender, path: &Path, side: Side, continues: b
 pub(super) fn doubt_rate(
     gap: &mut Gap,
     start: u64,
-    senders: &mut [Sender; 2],
+    senders: &mut BySide<Sender>,
     path: &Path,
     (arrives, is_known): (bool, bool),
 ) {
-    let sender = &mut senders[gap.sender as usize];
+    let sender = &mut senders[gap.sender];
     let rtt_receiver_ns = path.rtt_ns(gap.sender.peer());
     if arrives {
         gap.pace.by_limit = sender.bulk.as_ref().is_some_and(|bulk| bulk.is_spaced_by_sender());
@@ -275,12 +274,12 @@ pub(super) fn revise_spurious(timeline: &mut Timeline, gap: &Gap) {
 /// Keeps `gap` if it may have to be judged again.
 pub(super) fn note_doubt(
     cold: &mut Cold,
-    senders: &mut [Sender; 2],
+    senders: &mut BySide<Sender>,
     path: &Path,
     gap: &Gap,
     slices: &Slices,
 ) {
-    let sender = &mut senders[gap.sender as usize];
+    let sender = &mut senders[gap.sender];
     let clock_set = cold.clock_was_set();
     cold.set_doubt(Doubted::of(gap, slices, sender, path, clock_set));
 }
@@ -324,7 +323,7 @@ mod tests {
         if let Some(doubted) = &mut questions.doubted {
             doubted.skips = true;
         }
-        waiting.senders[Side::Server as usize].last.frame = frame();
+        waiting.senders[Side::Server].last.frame = frame();
         let repair = Segment { time_ns: 2 * NS, ..Segment::default() };
         questions.settle_skipped(Side::Server, &repair, &mut waiting.settling());
         assert_eq!(waiting.ns_of(Owner::RetransmissionTimeout), NS);

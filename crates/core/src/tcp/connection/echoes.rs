@@ -1,12 +1,11 @@
 //! Round trips from echoed timestamps (RFC 7323 §4.1), on a connection whose handshake was not
 //! captured.
 
-use crate::app::Side;
 use crate::judge::thresholds::{DELAYED_ACK_MIN_NS, RTO_INITIAL_NS};
 use crate::tcp::connection::cold::Cold;
 use crate::tcp::connection::is_pure_ack;
 use crate::tcp::path::Path;
-use crate::wire::Segment;
+use crate::wire::{Segment, Side};
 
 /// Segment that carries timestamps, by how soon it follows the segment whose timestamp it echoes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +54,7 @@ impl Echoes {
     /// Processes the timestamps of `segment`, which `side` sends. Returns the time since the timestamp
     /// that it echoes passed, ns, if that is known.
     fn take(&mut self, side: Side, segment: &Segment) -> Option<u64> {
-        let sent = &mut self.0[side.peer() as usize];
+        let sent = &mut self.0[side.peer()];
         let reached = sent.awaited && segment.tsecr.wrapping_sub(sent.tsval) as i32 >= 0;
         let rtt_ns = segment.time_ns.saturating_sub(sent.time_ns);
         let is_same = reached && sent.tsval == segment.tsecr;
@@ -69,7 +68,7 @@ impl Echoes {
         if is_newest {
             sent.newest.1 = 0;
         }
-        self.0[side as usize].note(segment);
+        self.0[side].note(segment);
         (is_same || is_newest).then_some(rtt_ns)
     }
 

@@ -1,11 +1,10 @@
 //! How a connection ended: its FINs, a RST, or an ICMP error.
 
-use crate::app::Side;
 use crate::model::Sighting;
 use crate::tcp::connection::reset::HeldReset;
 use crate::tcp::exchange::Exchange;
 use crate::tcp::sender::Sender;
-use crate::wire::{Segment, may_be_of_one_host};
+use crate::wire::{BySide, Segment, Side, may_be_of_one_host};
 
 /// How a connection ended so far: its FINs, a RST or an ICMP error.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,7 +17,7 @@ pub struct Ending {
     /// no longer knows the connection (RFC 9293 §3.10.7.1).
     pub forgotten: bool,
     /// Time of each side's FIN, ns.
-    pub fin_ns: [Option<u64>; 2],
+    pub fin_ns: BySide<Option<u64>>,
     /// The RST has no ACK: its sender does not know the connection (RFC 9293 §3.10.7.1).
     pub unknown: bool,
     /// Time after which nothing more was expected, ns.
@@ -29,7 +28,7 @@ pub struct Ending {
     /// The frames of the FINs.
     pub fin: [Option<Sighting>; 2],
     /// Position up to which the first FIN of each side acknowledges its peer's data.
-    pub fin_acks: [u64; 2],
+    pub fin_acks: BySide<u64>,
     /// The last data of either side before the RST.
     pub last_data: Option<Sighting>,
     /// The RST, as long as later segments may show that it ended nothing.
@@ -58,7 +57,7 @@ impl Ending {
 
     /// Time at which the client closed, ns.
     pub(super) fn client_closed_ns(&self) -> Option<u64> {
-        self.fin_ns[Side::Client as usize]
+        self.fin_ns[Side::Client]
     }
 
     /// The first FIN or RST.
@@ -74,14 +73,14 @@ impl Ending {
 
     /// Returns whether both sides closed and both FINs are acknowledged, so that later segments
     /// have no effect.
-    pub fn is_clean(&self, senders: &[Sender; 2]) -> bool {
+    pub fn is_clean(&self, senders: &BySide<Sender>) -> bool {
         let both =
             |sender: &Sender| sender.space.fin().is_some_and(|fin| sender.space.una_seen() > fin);
         self.reset.is_none() && senders.iter().all(both)
     }
 
     /// Returns whether both sides have closed and the data or FIN of one is not acknowledged.
-    pub fn is_unacknowledged(&self, senders: &[Sender; 2]) -> bool {
+    pub fn is_unacknowledged(&self, senders: &BySide<Sender>) -> bool {
         let is_closed = self.fin_ns.iter().all(Option::is_some);
         self.reset.is_none() && is_closed && !self.is_clean(senders)
     }
@@ -95,10 +94,10 @@ impl Ending {
 
     /// Returns the side that closed of its own accord. A FIN that acknowledges the other side's FIN
     /// only answers it.
-    pub(super) fn closed_first(&self, senders: &[Sender; 2]) -> Option<Side> {
+    pub(super) fn closed_first(&self, senders: &BySide<Sender>) -> Option<Side> {
         let knew = |side: Side| {
-            let fin = senders[side.peer() as usize].space.fin();
-            fin.is_some_and(|fin| self.fin_acks[side as usize] > fin)
+            let fin = senders[side.peer()].space.fin();
+            fin.is_some_and(|fin| self.fin_acks[side] > fin)
         };
         match self.fin_ns {
             [_, Some(_)] if !knew(Side::Server) => Some(Side::Server),
@@ -110,7 +109,7 @@ impl Ending {
     /// Returns whether the server closed first, `ns` or longer after the last of `senders` had sent data.
     pub(super) fn has_closed_idle(&self, ns: u64, senders: &[Sender; 2]) -> bool {
         let last_ns = senders.iter().map(|sender| sender.last.time_ns).max().unwrap_or(0);
-        let closed_ns = self.fin_ns[Side::Server as usize].unwrap_or(0);
+        let closed_ns = self.fin_ns[Side::Server].unwrap_or(0);
         self.closed_first(senders) == Some(Side::Server) && closed_ns >= last_ns.saturating_add(ns)
     }
 
@@ -131,7 +130,7 @@ impl Ending {
     /// if the server's FIN passed before the request of `exchange`, since the FIN was on its way by
     /// then.
     pub(super) fn last_leg_ns(&self, rtt_ns: u64, exchange: Option<&Exchange>) -> u64 {
-        match (self.fin_ns[Side::Server as usize], exchange) {
+        match (self.fin_ns[Side::Server], exchange) {
             (Some(fin_ns), Some(exchange)) if fin_ns < exchange.start_ns => {
                 rtt_ns.saturating_sub(exchange.start_ns - fin_ns)
             }

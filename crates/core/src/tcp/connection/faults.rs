@@ -1,13 +1,12 @@
 //! Differences between the capture and what was sent: truncated headers and data, joined segments,
 //! steps of the clock. Also congestion marks of routers.
 
-use crate::app::Side;
 use crate::capture::{LATEST_NS, STEP_NS};
 use crate::model::Sighting;
 use crate::tcp::connection::cold::Cold;
 use crate::tcp::sender::Sender;
 use crate::tcp::setup::Setup;
-use crate::wire::{Segment, SegmentFlags, TcpFlags};
+use crate::wire::{BySide, Segment, SegmentFlags, Side, TcpFlags};
 
 /// Defects of the capture that concern one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,11 +97,11 @@ pub(super) fn is_reversed(
     (side, segment): (Side, &Segment),
     last: &Sighting,
     raised_ns: u64,
-    senders: &[Sender; 2],
+    senders: &BySide<Sender>,
     setup: &Setup,
 ) -> bool {
     let (is_client, last_ns) = (side == Side::Client, last.time_ns);
-    let peer = &senders[side.peer() as usize];
+    let peer = &senders[side.peer()];
     let syn_ns = if is_client { setup.syn_ack_first_ns() } else { setup.syn_first_ns() };
     let opens = segment.flags.has(TcpFlags::SYN) || is_client;
     let answers_syn = !setup.is_established() && opens && syn_ns == Some(last_ns);
@@ -126,7 +125,7 @@ pub(super) fn note_size(cold: &mut Cold, sender: &Sender, segment: &Segment) {
 #[cold]
 pub(super) fn note_rare_properties(
     cold: &mut Cold,
-    senders: &mut [Sender; 2],
+    senders: &mut BySide<Sender>,
     (side, segment): (Side, &Segment),
     is_ecn: bool,
 ) {

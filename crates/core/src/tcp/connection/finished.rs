@@ -1,16 +1,16 @@
 //! What is done at the end of an exchange: its last revisions, and its report.
 
-use crate::app::{Protocol, Side};
+use crate::app::Protocol;
 use crate::judge::Turn;
 use crate::judge::thresholds::{APPLICATION_TIMEOUT_MIN_NS, RTO_MIN_NS};
-use crate::model::{Cause, Class, Family, Outcome, Owner};
+use crate::model::{Cause, Class, Family, Outcome, Owner, Slice};
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::ceiling_rounds::refute_ceiling;
 use crate::tcp::connection::cold::Cold;
 use crate::tcp::connection::gap::nagle_evidence;
 use crate::tcp::connection::questions::Questions;
 use crate::tcp::connection::relayed::settle_relay;
-use crate::tcp::exchange::{Chain, Change, Exchange, Opening};
+use crate::tcp::exchange::{Chain, Change, Concerned, Exchange, Opening};
 use crate::tcp::path::Path;
 use crate::tcp::pause::ServerPattern;
 use crate::tcp::pipe::transmission_ns;
@@ -21,6 +21,7 @@ use crate::tcp::setup::Setup;
 use crate::tcp::shared::Shared;
 use crate::tcp::sink::Sink;
 use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
+use crate::wire::Side;
 
 /// What the revisions at the end of an exchange may use of its connection.
 struct Finished<'a> {
@@ -40,7 +41,6 @@ struct Finished<'a> {
 /// The exchanges that a revision concerns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
-    /// All.
     All,
     /// Those with a cause that later evidence may replace, or with trouble in the set-up.
     Revised,
@@ -89,7 +89,7 @@ const AT_EXCHANGE_END: &[(&str, Scope, Revise)] = &[
 /// Makes the decisions that are possible only at the end of `exchange`.
 #[inline]
 fn settle(exchange: &mut Exchange, mut finished: Finished<'_>) {
-    let revised = |chain: &Chain| Cause::REVISED & 1 << chain.cause as u64 != 0;
+    let revised = |chain: &Chain| Cause::REVISED.contains(chain.cause);
     let is_revised =
         exchange.connects && finished.setup.is_troubled() || exchange.repeated_setup_ns > 0;
     let is_revised = is_revised || exchange.chains.iter().any(revised);
@@ -101,7 +101,7 @@ fn settle(exchange: &mut Exchange, mut finished: Finished<'_>) {
 }
 
 fn has_cause(exchange: &Exchange, cause: Cause) -> bool {
-    exchange.causes() & 1 << cause as u64 != 0
+    exchange.causes().contains(cause)
 }
 
 /// Attributes a retransmission of the first data to a full queue of the listener, which ignored the
@@ -122,7 +122,7 @@ fn doubt_one_way(it: &mut Finished<'_>, exchange: &mut Exchange) {
     let timed_out_ns: u64 = Side::ALL.map(|side| exchange.timed_out_ns(side)).iter().sum();
     // A listener with a full queue may have ignored the first data of a connection, so that it
     // was not lost.
-    let is_first = exchange.began_at[Side::Client as usize] <= ORIGIN + 1;
+    let is_first = exchange.began_at[Side::Client] <= ORIGIN + 1;
     let proven = it.senders.iter().any(|it| it.history().losses.repeating.doubles)
         && timed_out_ns >= RTO_MIN_NS
         && (it.mid_stream || !is_first);
@@ -153,12 +153,12 @@ fn doubt_unseen_beginning(it: &mut Finished<'_>, exchange: &mut Exchange) {
 /// up.
 fn doubt_waits(it: &mut Finished<'_>, exchange: &mut Exchange) {
     let Some(pattern) = it.pattern.filter(|_| !exchange.in_handshake) else { return };
-    let amid = |chain: &Chain| it.senders[chain.sender as usize].sizes.is_full(&chain.gap.last);
+    let amid = |chain: &Chain| it.senders[chain.sender].sizes.is_full(&chain.gap.last);
     let mut pauses = exchange.chains.iter().filter(|chain| chain.cause == Cause::ClientThink);
     if pauses.any(|chain| chain.longest_ns >= STREAM_PAUSE_MIN_NS && !amid(chain)) {
         exchange.revise(&Change::Unknown { from: (Owner::Client, Cause::ClientThink) });
     }
-    let left_ns = it.cold.ending().fin_ns[Side::Client as usize];
+    let left_ns = it.cold.ending().fin_ns[Side::Client];
     if it.is_encrypted && left_ns.is_some_and(|left_ns| left_ns <= exchange.answered_ns) {
         // What follows answers the client's end.
         exchange.revise(&Change::Unknown { from: (Owner::Server, Cause::ServerThink) });
@@ -175,7 +175,7 @@ fn doubt_waits(it: &mut Finished<'_>, exchange: &mut Exchange) {
 }
 
 fn name_losses(it: &mut Finished<'_>, exchange: &mut Exchange) {
-    if exchange.causes() & Cause::REVISED != 0 {
+    if exchange.causes().intersects(Cause::REVISED) {
         for side in Side::ALL {
             name_losses_of(side, it, exchange);
         }
@@ -192,7 +192,7 @@ fn name_losses_of(side: Side, it: &mut Finished<'_>, exchange: &mut Exchange) {
         .filter(|chain| chain.sender == side && of_loss(chain.cause))
         .max_by_key(|chain| chain.ns)
         .map(|chain| chain.cause);
-    let sender = &mut it.senders[side as usize];
+    let sender = &mut it.senders[side];
     if most.is_some() {
         sender.history_mut().losses.cause = most;
     }
@@ -201,8 +201,8 @@ fn name_losses_of(side: Side, it: &mut Finished<'_>, exchange: &mut Exchange) {
         exchange.revise(&Change::Renamed { sender: side, from, to });
     }
     // If the other side was not seen, nothing shows that smaller segments arrive.
-    let answered = it.senders[side.peer() as usize].volume.has_packets();
-    let sender = &it.senders[side as usize];
+    let answered = it.senders[side.peer()].volume.has_packets();
+    let sender = &it.senders[side];
     // The segments of a handshake are small ones that arrived.
     let small_ones_pass = !it.mid_stream || sender.sizes.acked_max() > 0;
     if answered && small_ones_pass && sender.has_mtu_black_hole() {
@@ -231,19 +231,19 @@ fn settle_set_up(it: &mut Finished<'_>, exchange: &mut Exchange) {
     }
     let again_ns = exchange.repeated_setup_ns;
     let needed_ns = it.setup.repeated_ns(it.path).min(again_ns);
-    exchange.ledger.transfer(Owner::SynRetransmit, Owner::Connect, again_ns - needed_ns);
     exchange.repeated_setup_ns = needed_ns;
-    if it.setup.refused && it.cold.icmp_report().is_some_and(|report| report.about_syn) {
-        // The errors are the cause of the whole attempt.
-        return;
+    // ICMP errors are the cause of the whole attempt.
+    let is_of_icmp = || it.cold.icmp_report().is_some_and(|report| report.about_syn);
+    if needed_ns > 0 && !(it.setup.refused && is_of_icmp()) {
+        let cause = it.setup.cause(it.path);
+        let owner = match cause {
+            Cause::AcceptQueueOverflow => Owner::Connect,
+            _ => Owner::SynRetransmit,
+        };
+        exchange.set_up_cost((owner, cause), it.setup.frames().syn.unwrap_or_default());
     }
-    let cause = it.setup.cause(it.path);
-    if cause == Cause::AcceptQueueOverflow {
-        exchange.ledger.transfer(Owner::SynRetransmit, Owner::Connect, needed_ns);
-    }
-    if needed_ns > 0 {
-        exchange.set_up_cost(cause, it.setup.frames().syn.unwrap_or_default());
-    }
+    let needless = Slice::plain(Owner::Connect, again_ns - needed_ns);
+    exchange.ledger.transfer(Concerned::of(Owner::SynRetransmit, None), needless);
 }
 
 /// Attributes small windows to a slow reader that closes its window again and again.
@@ -252,7 +252,7 @@ fn attribute_to_reader(it: &mut Finished<'_>, exchange: &mut Exchange) {
         return;
     }
     for side in Side::ALL {
-        if it.senders[side as usize].history().window.is_read_slowly() {
+        if it.senders[side].history().window.is_read_slowly() {
             exchange.revise(&Change::Reader { sender: side });
         }
     }
@@ -262,16 +262,16 @@ fn attribute_to_reader(it: &mut Finished<'_>, exchange: &mut Exchange) {
 /// much of the time its congestion window would have taken in any case to open. Data of earlier
 /// exchanges has opened the window too.
 fn settle_limits(it: &mut Finished<'_>, exchange: &mut Exchange) {
-    if exchange.causes() & Cause::REVISED == 0 {
+    if !exchange.causes().intersects(Cause::REVISED) {
         return;
     }
     for side in Side::ALL {
-        let sender = &it.senders[side as usize];
+        let sender = &it.senders[side];
         if nagle_evidence(sender, it.cold).is_refuted() {
             exchange.revise(&Change::NoNagle { sender: side });
         }
         refute_ceiling(side, sender, it.path, exchange);
-        let bytes = sender.space.nxt.saturating_sub(exchange.began_at[side as usize]);
+        let bytes = sender.space.nxt.saturating_sub(exchange.began_at[side]);
         exchange.subtract_opening(side, &opening(side, sender, it.path, exchange, bytes));
     }
 }
@@ -287,7 +287,7 @@ fn settle_rate(it: &mut Finished<'_>, exchange: &mut Exchange) {
         return;
     }
     for side in Side::ALL {
-        let sender = &mut it.senders[side as usize];
+        let sender = &mut it.senders[side];
         let bytes = exchange.sent_bytes(side, sender.space.nxt);
         sender.bulk.iter_mut().for_each(|bulk| _ = bulk.pipe.rate());
         exchange.attribute_to_rate(side, &opening(side, sender, it.path, exchange, bytes));
@@ -297,7 +297,7 @@ fn settle_rate(it: &mut Finished<'_>, exchange: &mut Exchange) {
 /// Returns the data that `sender`, which is `side`, had to send in `exchange`, and its window before
 /// that.
 fn opening(side: Side, sender: &Sender, path: &Path, exchange: &Exchange, bytes: u64) -> Opening {
-    let began = exchange.began_at[side as usize];
+    let began = exchange.began_at[side];
     Opening {
         bytes,
         window: burst_opened_by(
@@ -314,7 +314,7 @@ fn opening(side: Side, sender: &Sender, path: &Path, exchange: &Exchange, bytes:
 
 fn count_repairs(it: &mut Finished<'_>, exchange: &mut Exchange) {
     for side in Side::ALL {
-        count_repairs_of(side, &mut it.senders[side as usize], exchange);
+        count_repairs_of(side, &mut it.senders[side], exchange);
     }
 }
 
@@ -324,7 +324,7 @@ fn count_repairs_of(side: Side, sender: &mut Sender, exchange: &mut Exchange) {
     if !sender.is_troubled() {
         return;
     }
-    let began = exchange.began_at[side as usize];
+    let began = exchange.began_at[side];
     let bytes = sender.space.nxt.saturating_sub(began.max(ORIGIN));
     let rate = sender.bulk.as_ref().and_then(|bulk| bulk.pipe.last_rate());
     let least_ns = rate.map_or(0, |rate| transmission_ns(bytes, rate));
@@ -400,17 +400,17 @@ impl Connection {
         self.totals.exchanges += 1;
         if let Some(code) = exchange.outcome.error() {
             let counted = if code.is_challenge() { Side::Client } else { Side::Server };
-            self.totals.causes[counted as usize] |= 1 << Cause::ErrorResponses as u64;
+            self.totals.causes[counted].insert(Cause::ErrorResponses);
         }
         self.totals.ledger.merge(&exchange.ledger);
         for chain in &exchange.chains {
             let is_fault = chain.cause.class() == Class::Fault;
             let lost_ns = if is_fault { chain.ns } else { 0 };
             self.totals.lost_ns = self.totals.lost_ns.saturating_add(lost_ns);
-            self.totals.causes[chain.sender as usize] |= 1 << chain.cause as u64;
+            self.totals.causes[chain.sender].insert(chain.cause);
             let held = [Cause::NagleDelayedAck, Cause::SendBuffer, Cause::DelayedAck];
             if held.contains(&chain.cause) {
-                self.senders[chain.sender as usize].history_mut().nagle.held.add(chain);
+                self.senders[chain.sender].history_mut().nagle.held.add(chain);
             }
         }
         let row = self.totals.row().with(Link {

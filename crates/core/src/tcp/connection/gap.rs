@@ -1,7 +1,7 @@
 //! Fills [`Gap`]s with what their senders knew. Each group of a gap comes from the type that owns
 //! the knowledge.
 
-use crate::app::{Framer, Protocol, Side};
+use crate::app::{Framer, Protocol};
 use crate::judge::thresholds::{CLOCKED_SEGMENTS, LINUX_RTO_MIN_NS};
 use crate::judge::{
     AckTrigger, Acks, Bottleneck, Gap, Losses, NagleEvidence, Pace, ProtocolState, Repair, Turn,
@@ -16,6 +16,7 @@ use crate::tcp::sender::{Sender, SinceDeparture};
 use crate::tcp::sequence::ORIGIN;
 use crate::tcp::setup::Setup;
 use crate::tcp::timeline::Timeline;
+use crate::wire::Side;
 
 /// What is known of both senders when one of them was silent.
 pub(super) struct Knowledge<'a> {
@@ -54,12 +55,12 @@ impl Knowledge<'_> {
     ) {
         let bottleneck = self.bottleneck(side, (start_ns, end_ns), continues);
         let opens_from = match self.timeline.exchanges.front() {
-            Some(front) if front.idle_ns >= LINUX_RTO_MIN_NS => front.began_at[side as usize],
+            Some(front) if front.idle_ns >= LINUX_RTO_MIN_NS => front.began_at[side],
             _ => ORIGIN,
         };
-        let sender = &self.senders[side as usize];
+        let sender = &self.senders[side];
         let last_side = if continues { side } else { side.peer() };
-        let last = &self.senders[last_side as usize].last;
+        let last = &self.senders[last_side].last;
         let mut flight = sender.flight_in_gap(since, continues, opens_from);
         flight.cut = self.is_cut(sender.space.nxt - flight.before);
         flight.opens_from_one = self.setup.is_repeated();
@@ -77,7 +78,7 @@ impl Knowledge<'_> {
             misses_data: since.misses_data,
             behind_hole: false,
             has_sent_unseen: since.has_sent_unseen,
-            unseen_until_ns: match self.senders[side.peer() as usize].since.end_unseen_ns() {
+            unseen_until_ns: match self.senders[side.peer()].since.end_unseen_ns() {
                 at_ns if since.misses_data => at_ns,
                 _ => 0,
             },
@@ -108,8 +109,8 @@ impl Knowledge<'_> {
     ) -> Bottleneck {
         let last_sender = if continues { side } else { side.peer() };
         let front = self.timeline.exchanges.front();
-        let request_began = front.map(|it| (it.began_at[Side::Client as usize], it.first.time_ns));
-        let requester = &mut self.senders[last_sender as usize];
+        let request_began = front.map(|it| (it.began_at[Side::Client], it.first.time_ns));
+        let requester = &mut self.senders[last_sender];
         let Sender { bulk, space, last, una_seen_ns, .. } = requester;
         let (busy_ns, behind_ns, own_ns) = if let Some(bulk) = bulk {
             // An ACK that has not come has no delay.
@@ -125,16 +126,11 @@ impl Knowledge<'_> {
             (0, 0, 0)
         };
         let (busy_ns, behind_ns) = if continues {
-            (
-                busy_ns.max(
-                    queued_ns(&self.senders[side as usize], self.path, side).min(end_ns - start_ns),
-                ),
-                0,
-            )
+            (busy_ns.max(queued_ns(&self.senders[side], self.path, side).min(end_ns - start_ns)), 0)
         } else {
             (own_ns.min(behind_ns), behind_ns.saturating_sub(own_ns))
         };
-        Bottleneck { busy_ns, queue_ns: behind_ns + self.senders[side as usize].clock.queued_ns() }
+        Bottleneck { busy_ns, queue_ns: behind_ns + self.senders[side].clock.queued_ns() }
     }
 
     /// Returns the ACKs that took effect in a gap of `side`.
@@ -156,7 +152,7 @@ impl Knowledge<'_> {
         continues: bool,
         since: &SinceDeparture,
     ) -> Unsent {
-        let sender = &self.senders[side as usize];
+        let sender = &self.senders[side];
         let unanswered = since.acks.last.is_none() && continues && self.path.has_sample(side);
         Unsent {
             drained: sender.habits.drained(&sender.last),
@@ -174,10 +170,10 @@ impl Knowledge<'_> {
         continues: bool,
         since: &SinceDeparture,
     ) -> Losses {
-        let sender = &self.senders[side as usize];
+        let sender = &self.senders[side];
         let losses = sender.history().losses_in_gap(sender.space.una(), since, self.mid_stream);
         // A missing packet may be an ACK of what the peer sent meanwhile.
-        let peer_ns = self.senders[side.peer() as usize].last.time_ns;
+        let peer_ns = self.senders[side.peer()].last.time_ns;
         let may_be_ack = continues && peer_ns > start_ns;
         // If ACKs were left out of the capture, the missing packets are ACKs; data that arrived
         // unseen was not captured either.
@@ -190,8 +186,7 @@ impl Knowledge<'_> {
     fn protocol_in_gap(&self, side: Side, continues: bool) -> ProtocolState {
         let front = self.timeline.exchanges.front();
         // The server waits for the body too, and for ever if the client has closed.
-        let waits =
-            side == Side::Client || self.cold.ending().fin_ns[Side::Client as usize].is_some();
+        let waits = side == Side::Client || self.cold.ending().fin_ns[Side::Client].is_some();
         ProtocolState {
             owes: self.framer.owes(side),
             expects_continue: waits && front.is_some_and(|it| it.awaits_continue),
@@ -209,7 +204,7 @@ impl Knowledge<'_> {
     /// Returns `ack` with `pure` cleared if it is the FIN of `side`: the data that follows may be
     /// the reaction of the peer's application to the close.
     fn unless_it_closes(&self, side: Side, ack: AckTrigger) -> AckTrigger {
-        let fin = self.cold.ended().and_then(|ending| ending.fin[side as usize]);
+        let fin = self.cold.ended().and_then(|ending| ending.fin[side]);
         AckTrigger { pure: ack.pure && fin.is_none_or(|fin| fin.frame != ack.frame), ..ack }
     }
 }

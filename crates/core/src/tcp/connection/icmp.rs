@@ -1,14 +1,13 @@
 //! ICMP errors about packets of a connection (RFC 792, RFC 4443): their source, and their effect
 //! on the sender (RFC 5461).
 
-use crate::app::Side;
 use crate::model::Sighting;
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::cold::Cold;
 use crate::tcp::sender::Sender;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Shared;
-use crate::wire::{Endpoint, IcmpError, IcmpErrorKind};
+use crate::wire::{Endpoint, IcmpError, IcmpErrorKind, Side};
 
 /// Summary of the ICMP errors about packets of one connection.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +46,7 @@ impl Connection {
         self.leave_fast_path(shared);
         let about =
             if error.from_high == self.client_is_high { Side::Client } else { Side::Server };
-        let sender = &self.senders[about as usize];
+        let sender = &self.senders[about];
         let Some(seq) = error.seq.filter(|&seq| sender.space.is_under_way(seq)) else { return };
         let about_syn = sender.space.first_number() == Some(seq) && !self.mid_stream;
         let (frame, time_ns) = (error.frame, error.time_ns);
@@ -61,14 +60,14 @@ impl Connection {
         if let IcmpErrorKind::PacketTooBig { mtu } = kind {
             report.mtu = if report.mtu == 0 { mtu } else { report.mtu.min(mtu) };
             // The sender retransmits the data at once in smaller segments (RFC 1191 §6.5).
-            let nxt = self.senders[about as usize].space.nxt;
-            self.senders[about as usize].history_mut().mtu.report(nxt);
+            let nxt = self.senders[about].space.nxt;
+            self.senders[about].history_mut().mtu.report(nxt);
         }
         // RFC 1122 §4.2.3.9 requires that these errors abort a connection; Linux does so only
         // during the handshake.
         let is_hard_error =
             matches!(kind, IcmpErrorKind::PortUnreachable | IcmpErrorKind::Prohibited);
-        let unanswered = !self.senders[about.peer() as usize].space.started();
+        let unanswered = !self.senders[about.peer()].space.started();
         if is_hard_error && about_syn && about == Side::Client && unanswered {
             refused_by(&mut self.setup, &mut self.cold, &seen);
         }

@@ -1,11 +1,11 @@
 //! Exchanges that are held back because the handshake was not captured. Later traffic shows the
 //! round trip, with which they are then completed.
 
-use crate::app::Side;
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::Exchange;
 use crate::tcp::shared::Shared;
 use crate::tcp::sink::Sink;
+use crate::wire::Side;
 
 /// Greatest number of exchanges held back per connection. If the round trip is still unknown then,
 /// they are reported as they are.

@@ -11,18 +11,18 @@ use crate::tcp::exchange::Change;
 /// Records what a gap shows of its sender, for later gaps.
 pub(super) fn learn(gap: &Gap, slices: &Slices, by: Settling<'_>, cold: &mut Cold) {
     let causes = slices.causes();
-    let owned_by = |cause: Cause| causes & 1 << cause as u64 != 0;
+    let owned_by = |cause: Cause| causes.contains(cause);
     if gap.flight.before <= 2 * gap.smss && owned_by(Cause::DelayedAck) {
-        by.senders[gap.sender as usize].habits.note_waits_per_segment();
+        by.senders[gap.sender].habits.note_waits_per_segment();
     }
     if owned_by(Cause::SendBuffer) {
         by.timeline.exchanges.revise(&Change::SendBuffer);
-        count_continuation(&mut by.senders[gap.sender as usize], gap);
+        count_continuation(&mut by.senders[gap.sender], gap);
     }
     if let Some(blocked) = Blocked::of(gap, slices) {
         cold.get_or_create().questions.blocked = Some(Box::new(blocked));
     }
-    let sender = &mut by.senders[gap.sender as usize];
+    let sender = &mut by.senders[gap.sender];
     let own_pause = gap.turn == Turn::Continues
         && !gap.repair.is_retransmission()
         && gap.len_ns() >= HOST_DELAY_MAX_NS
@@ -55,11 +55,11 @@ pub(super) fn learn(gap: &Gap, slices: &Slices, by: Settling<'_>, cold: &mut Col
         sender.history_mut().nagle.waits.follow(gap, waited);
     }
     if owned_by(Cause::ReceiveWindow) {
-        by.senders[gap.sender as usize].note_limiting_window(gap.window.bytes.unwrap_or(0));
+        by.senders[gap.sender].note_limiting_window(gap.window.bytes.unwrap_or(0));
     }
     let of_flight = [Cause::SendBuffer, Cause::SlowStart, Cause::CongestionWindow];
     if of_flight.into_iter().any(owned_by) && !gap.spaced() {
-        let bulk = by.senders[gap.sender as usize].bulk.get_or_insert_default();
+        let bulk = by.senders[gap.sender].bulk.get_or_insert_default();
         bulk.rounds.block(gap.flight.before, gap.unsent.drained);
         if let Shape::Ceiling { bytes, .. } = gap.flight.shape
             && owned_by(Cause::SendBuffer)
@@ -68,5 +68,5 @@ pub(super) fn learn(gap: &Gap, slices: &Slices, by: Settling<'_>, cold: &mut Col
             bulk.note_ceiling(bytes, gap);
         }
     }
-    by.senders[gap.sender as usize].restart(gap, slices);
+    by.senders[gap.sender].restart(gap, slices);
 }

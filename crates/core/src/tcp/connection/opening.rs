@@ -1,11 +1,10 @@
 //! The start of a connection: its first round trips and the negotiated options.
 
-use crate::app::Side;
 use crate::tcp::connection::Connection;
 use crate::tcp::sender::Sender;
 use crate::tcp::setup::{Setup, SynMarks};
 use crate::tcp::timeline::Timeline;
-use crate::wire::{Segment, SegmentFlags, TcpFlags};
+use crate::wire::{BySide, Segment, SegmentFlags, Side, TcpFlags};
 
 impl Connection {
     /// Takes another host's SYN-ACK for the one that counts if `segment` of the client acknowledges
@@ -13,7 +12,7 @@ impl Connection {
     #[cold]
     #[inline(never)]
     pub(super) fn adopt_other_answer(&mut self, segment: &Segment) {
-        let server = &self.senders[Side::Server as usize];
+        let server = &self.senders[Side::Server];
         let is_first = server.una_seen_ns == 0 && server.last.time_ns == 0;
         let Some(cold) = self.cold.get_mut() else { return };
         let is_acked = |answer: &mut Box<Segment>| answer.seq.wrapping_add(1) == segment.ack;
@@ -22,8 +21,8 @@ impl Connection {
         else {
             return;
         };
-        self.senders[Side::Server as usize].space.restart_at(answer.seq);
-        self.streams[Side::Server as usize] = Default::default();
+        self.senders[Side::Server].space.restart_at(answer.seq);
+        self.streams[Side::Server] = Default::default();
         self.negotiate(Side::Server, &answer);
     }
 
@@ -51,14 +50,14 @@ impl Connection {
         if side == Side::Server && segment.flags.has(TcpFlags::SYN | TcpFlags::ACK) {
             // Data of the only SYN that its first SYN-ACK does not acknowledge was refused (RFC 7413
             // §4.2.2): the client sends it again as if for the first time.
-            let client = &mut self.senders[Side::Client as usize];
+            let client = &mut self.senders[Side::Client];
             let is_first = self.setup.syns == 1 && self.setup.syn_acks == 1;
             if is_first && client.space.is_under_way(segment.ack) {
                 client.retract(segment.ack);
             }
         }
         for side in Side::ALL {
-            if !known[side as usize] && self.setup.times(side) {
+            if !known[side] && self.setup.times(side) {
                 let rtt_ns = self.setup.rtt_ns(side);
                 if self.cold.is_timed(segment, rtt_ns) {
                     self.path.sample(side, rtt_ns);
@@ -75,9 +74,9 @@ impl Connection {
 
     /// Processes the options of a SYN or SYN-ACK (RFC 9293 §3.7.1, RFC 7323 §2.2).
     pub(super) fn negotiate(&mut self, side: Side, segment: &Segment) {
-        let first = self.senders[side as usize].space.position(segment.seq) + 1;
-        self.senders[side as usize].begin_data(first);
-        self.streams[side as usize].start(first);
+        let first = self.senders[side].space.position(segment.seq) + 1;
+        self.senders[side].begin_data(first);
+        self.streams[side].start(first);
         if segment.facts.has(SegmentFlags::TRUNCATED_HEADER) {
             // The options were truncated: the window scale stays unknown, unless the other SYN shows that
             // none is used.
@@ -95,7 +94,7 @@ impl Connection {
             }
             return;
         }
-        let peer = &mut self.senders[side.peer() as usize];
+        let peer = &mut self.senders[side.peer()];
         let timestamps = segment.facts.has(SegmentFlags::TIMESTAMPS);
         match segment.facts.has(SegmentFlags::MSS) {
             true => peer.sizes.announce(segment.mss, timestamps),
@@ -106,7 +105,7 @@ impl Connection {
             let limits = (segment.mss, timestamps);
             limit_segments(&mut self.senders, side, limits, syn_has_timestamps);
         }
-        let peer = &mut self.senders[side.peer() as usize];
+        let peer = &mut self.senders[side.peer()];
         // The scale applies only if both sides offer it. A SYN-ACK offers it only in answer to a
         // SYN that does, whether that SYN was captured before the SYN-ACK, after it or not at all.
         let offers = segment.facts.has(SegmentFlags::WINDOW_SCALE);
@@ -159,16 +158,16 @@ pub(super) fn is_of_another_host(
 /// Limits the segments of both sides to what their own links carry, once the SYN-ACK of `side`
 /// announces `mss` and shows whether both use timestamps.
 fn limit_segments(
-    senders: &mut [Sender; 2],
+    senders: &mut BySide<Sender>,
     side: Side,
     (mss, timestamps): (u16, bool),
     syn_has_timestamps: bool,
 ) {
-    senders[side as usize].sizes.limit(mss, timestamps);
-    let of_peer = senders[side as usize].sizes.announced();
+    senders[side].sizes.limit(mss, timestamps);
+    let of_peer = senders[side].sizes.announced();
     // A size announced with timestamps that are refused now is known only less their room.
     if timestamps || !syn_has_timestamps {
         let of_peer = u16::try_from(of_peer).unwrap_or(u16::MAX);
-        senders[side.peer() as usize].sizes.limit(of_peer, false);
+        senders[side.peer()].sizes.limit(of_peer, false);
     }
 }

@@ -1,11 +1,11 @@
 //! Where the vantage lies, and what follows from that: which data has arrived once it passes, and
 //! whose ACKs are captured as they are sent.
 
-use crate::app::Side;
 use crate::judge::thresholds::RTO_MIN_NS;
 use crate::tcp::path::{Path, is_initial_ttl};
 use crate::tcp::sender::{Near, Sender};
 use crate::tcp::setup::Setup;
+use crate::wire::{BySide, Side};
 
 /// Returns whether data of `side` has arrived once it passes the vantage.
 pub(super) fn arrives(setup: &Setup, path: &Path, side: Side) -> bool {
@@ -25,7 +25,7 @@ pub(super) fn is_beside_sender(setup: &Setup, path: &Path, side: Side) -> bool {
 /// Returns which end of the data that `side` acknowledges is at the vantage. If the handshake
 /// was not captured and the receiver delays all ACKs, the path to it seems longer than it is;
 /// the TTL then shows that no router lies there.
-pub(super) fn near(senders: &[Sender; 2], path: &Path, side: Side, mid_stream: bool) -> Near {
+pub(super) fn near(senders: &BySide<Sender>, path: &Path, side: Side, mid_stream: bool) -> Near {
     match [side.peer(), side].map(|end| path.ends_here(end)) {
         [true, false] => Near::Sender { rtt_ns: path.base_rtt_ns() },
         [false, true] => Near::Receiver,
@@ -36,7 +36,7 @@ pub(super) fn near(senders: &[Sender; 2], path: &Path, side: Side, mid_stream: b
 
 /// Returns whether, by their TTLs, packets of the other side have passed a router and those of
 /// `side` have not.
-fn is_directly_connected(senders: &[Sender; 2], side: Side) -> bool {
+fn is_directly_connected(senders: &BySide<Sender>, side: Side) -> bool {
     let [here, there] = [side, side.peer()].map(|end| senders[end as usize].packets.last.ttl);
     is_initial_ttl(here) && !is_initial_ttl(there) && there > 0
 }

@@ -1,6 +1,5 @@
 //! Verdicts that later packets may change, and what is kept of each until then.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::judge::{self, Gap, timed_out};
 use crate::model::{Cause, Owner, Sighting, Slice, Slices};
@@ -16,7 +15,7 @@ use crate::tcp::path::Path;
 use crate::tcp::sender::{Kind, Sender, SinceDeparture};
 use crate::tcp::timeline::Timeline;
 use crate::tcp::trace::Trace;
-use crate::wire::Segment;
+use crate::wire::{Segment, Side};
 
 /// The open questions of a connection, at most one of each kind.
 #[derive(Clone, Default)]
@@ -74,7 +73,7 @@ impl Questions {
     }
 }
 
-/// What a question asks.
+/// What the settling event of a question shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asks {
     /// Whether the segment that ended a gap was needed.
@@ -101,7 +100,6 @@ pub(super) enum Event<'a> {
     Unseen { side: Side },
     /// Something that is acknowledged and is no data in the stream: a keep-alive, or a probe.
     KeepAlive { side: Side },
-    /// Data.
     Data {
         side: Side,
         /// Position in the stream.
@@ -118,7 +116,7 @@ pub(super) enum Event<'a> {
 }
 
 /// What follows for the connection from an event.
-pub(super) enum Outcome {
+pub(super) enum Settlement {
     /// Nothing.
     None,
     /// The suspended retransmission counts as needed, and is attributed now.
@@ -134,7 +132,7 @@ struct Question {
     asks: Asks,
     is_open: fn(&Questions) -> bool,
     /// Settles it with an event, or leaves it open.
-    settle: fn(&mut Questions, &Event<'_>, &mut Settling<'_>) -> Outcome,
+    settle: fn(&mut Questions, &Event<'_>, &mut Settling<'_>) -> Settlement,
 }
 
 /// The kinds of questions, in the order in which an event settles them.
@@ -157,7 +155,7 @@ const QUESTIONS: &[Question] = &[
                 let rtt_ns = by.path.rtt_ns(answer.side);
                 it.settle_fast(answer.side, answer.segment, rtt_ns, by);
             }
-            Outcome::None
+            Settlement::None
         },
     },
     // Did the receiver get both copies? It acknowledges each; nothing else may be acknowledged meanwhile.
@@ -170,7 +168,7 @@ const QUESTIONS: &[Question] = &[
                 Event::KeepAlive { side } | Event::Data { side, .. } => it.stop_counting_acks(side),
                 _ => {}
             }
-            Outcome::None
+            Settlement::None
         },
     },
     // Was a retransmission by timer needed? An ACK tells, or what its sender does next.
@@ -184,9 +182,9 @@ const QUESTIONS: &[Question] = &[
             }
             Event::End { last } => {
                 it.drop_last(*last);
-                Outcome::Counts
+                Settlement::Counts
             }
-            _ => Outcome::None,
+            _ => Settlement::None,
         },
     },
     // Had the sender waited for ACKs that were lost? What it sends next tells.
@@ -197,9 +195,9 @@ const QUESTIONS: &[Question] = &[
             Event::Data { side, segment, since, .. }
                 if it.settle_acked_late(*side, segment.time_ns, since, by) =>
             {
-                Outcome::Counts
+                Settlement::Counts
             }
-            _ => Outcome::None,
+            _ => Settlement::None,
         },
     },
     // Was the application busy, or did a timer repair a loss before the vantage? What the sender does
@@ -219,7 +217,7 @@ const QUESTIONS: &[Question] = &[
                 }
                 _ => {}
             }
-            Outcome::None
+            Settlement::None
         },
     },
     // Was the sender's buffer full? The size of its next segment tells.
@@ -230,7 +228,7 @@ const QUESTIONS: &[Question] = &[
             if let Event::Data { side, segment, kind: Kind::New, .. } = event {
                 it.settle_blocked(*side, segment, by);
             }
-            Outcome::None
+            Settlement::None
         },
     },
     // Was a response queued? The timestamps of the next packets tell.
@@ -243,7 +241,7 @@ const QUESTIONS: &[Question] = &[
                 Event::End { .. } => it.queued = None,
                 _ => {}
             }
-            Outcome::None
+            Settlement::None
         },
     },
 ];
@@ -269,9 +267,9 @@ impl Connection {
             }
             let mut by = Settling { senders, path, timeline };
             match ((question.settle)(questions, event, &mut by), event) {
-                (Outcome::Counts, _) => self.resume(),
-                (Outcome::Stays, _) => return true,
-                (Outcome::TooLate { last, earlier }, Event::Ack(ack)) => {
+                (Settlement::Counts, _) => self.resume(),
+                (Settlement::Stays, _) => return true,
+                (Settlement::TooLate { last, earlier }, Event::Ack(ack)) => {
                     let held = (&*last, earlier.as_deref());
                     wait_for_ack(&mut by, cold.trace_mut(), ack.segment, held);
                 }
@@ -292,7 +290,7 @@ impl Connection {
         advances: bool,
     ) {
         let rtt_ns = self.path.rtt_ns(side);
-        self.senders[side.peer() as usize].settle_repeated(segment, rtt_ns, has_dsack);
+        self.senders[side.peer()].settle_repeated(segment, rtt_ns, has_dsack);
         let is_seen_sent = has_dsack && is_beside_receiver(&self.setup, &self.path, side.peer());
         let server_owes = has_dsack && self.framer.owes(Side::Server);
         let answer = Answer { side, segment, has_dsack, advances, is_seen_sent, server_owes };
@@ -305,14 +303,14 @@ impl Connection {
         let held = self.cold.questions_mut().and_then(|it| it.suspended.take());
         let Some(held) = held else { return };
         let Suspended { mut gap, end, .. } = *held;
-        if let Some(fin_ns) = self.cold.ending().fin_ns[gap.sender as usize]
-            && !self.senders[gap.sender.peer() as usize].volume.has_packets()
+        if let Some(fin_ns) = self.cold.ending().fin_ns[gap.sender]
+            && !self.senders[gap.sender.peer()].volume.has_packets()
         {
             // In the only direction that was captured, the sender has closed.
             gap.end_ns = gap.end_ns.min(fin_ns.max(gap.start_ns));
         }
         if let Some(at_ns) =
-            self.cold.ending().gave_up_ns(gap.sender, &self.senders[gap.sender as usize], end)
+            self.cold.ending().gave_up_ns(gap.sender, &self.senders[gap.sender], end)
         {
             gap.end_ns = gap.end_ns.min(at_ns.max(gap.start_ns));
         }
@@ -365,7 +363,7 @@ fn wait_for_ack(
 #[cfg(test)]
 pub(super) mod tests {
     use super::{Questions, Settling};
-    use crate::app::{Label, Side};
+    use crate::app::Label;
     use crate::capture::FrameId;
     use crate::judge::Gap;
     use crate::model::{Owner, Sighting, Slice, Slices};
@@ -373,6 +371,7 @@ pub(super) mod tests {
     use crate::tcp::path::Path;
     use crate::tcp::sender::Sender;
     use crate::tcp::timeline::Timeline;
+    use crate::wire::{BySide, Side};
 
     /// The frame that ends the silence of [`Waiting`].
     pub fn frame() -> FrameId {
@@ -381,7 +380,7 @@ pub(super) mod tests {
 
     /// A client that waits for its response; the server was silent until frame 2.
     pub struct Waiting {
-        pub senders: [Sender; 2],
+        pub senders: BySide<Sender>,
         pub path: Path,
         pub timeline: Timeline,
     }

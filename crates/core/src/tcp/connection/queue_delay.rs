@@ -1,11 +1,11 @@
 //! Records the queueing delay that a transfer causes.
 
-use crate::app::Side;
 use crate::judge::QueueDelay;
 use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::tcp::connection::cold::Cold;
 use crate::tcp::path::Path;
 use crate::tcp::sender::Sender;
+use crate::wire::Side;
 
 /// Records the queueing delay of what `sender`, which `side` is, sends at `now_ns`, if that belongs
 /// to a transfer; the exchange in progress `began` at that position of its stream.
@@ -31,7 +31,7 @@ pub(super) fn note_queue_delay(
     }
     let at_ns = if behind_ns > ahead_ns { acked_ns.saturating_sub(rtt_ns) } else { now_ns };
     let queue_delay = cold.get_or_create().queue_delay.get_or_insert_default();
-    queue_delay[side as usize].note(at_ns, queue_ns);
+    queue_delay[side].note(at_ns, queue_ns);
 }
 
 #[cfg(test)]

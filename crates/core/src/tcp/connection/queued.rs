@@ -1,7 +1,6 @@
 //! Responses whose timestamp shows that they were queued, until later packets show whether this is
 //! right.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::judge::thresholds::{INITIAL_WINDOW_BYTES, QUEUE_DELAY_MIN_NS};
 use crate::judge::{Gap, Turn};
@@ -13,7 +12,7 @@ use crate::tcp::exchange::Change;
 use crate::tcp::sender::Sender;
 use crate::tcp::thresholds::CLOCK_STEP_SAME_NS;
 use crate::tcp::timeline::Timeline;
-use crate::wire::Segment;
+use crate::wire::{BySide, Segment, Side};
 
 /// A response whose timestamp shows that it was queued.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +36,8 @@ pub(super) struct Queued {
 impl Queued {
     /// Returns what is kept of the response that ended `gap`, if its timestamp shows that it was
     /// queued.
-    fn of(gap: &Gap, slices: &Slices, senders: &[Sender; 2]) -> Option<Self> {
-        let queued_ns = senders[gap.sender as usize].clock.queued_ns();
+    fn of(gap: &Gap, slices: &Slices, senders: &BySide<Sender>) -> Option<Self> {
+        let queued_ns = senders[gap.sender].clock.queued_ns();
         if gap.turn == Turn::Continues || queued_ns < QUEUE_DELAY_MIN_NS {
             return None;
         }
@@ -50,7 +49,7 @@ impl Queued {
             slice,
             queued_ns,
             time_ns,
-            heard_before: senders[sender.peer() as usize].packets.last.tsval,
+            heard_before: senders[sender.peer()].packets.last.tsval,
             is_heard: false,
             is_own: gap.flight.before > INITIAL_WINDOW_BYTES,
         })
@@ -69,7 +68,7 @@ impl Questions {
     #[cold]
     pub fn settle_queued(&mut self, side: Side, segment: &Segment, by: &mut Settling<'_>) {
         let Some(queued) = self.queued.as_deref().copied() else { return };
-        let now_ns = by.senders[side as usize].clock.queued_ns();
+        let now_ns = by.senders[side].clock.queued_ns();
         if segment.time_ns.saturating_sub(queued.time_ns) >= queued.queued_ns {
             self.queued = None;
         }
@@ -111,7 +110,7 @@ impl Questions {
         let passed_ns = segment.time_ns.saturating_sub(queued.time_ns);
         let is_at_once = is_pure_ack(segment) && passed_ns < lost_ns;
         self.queued = None;
-        let stays = &mut self.queue_stays[queued.sender as usize];
+        let stays = &mut self.queue_stays[queued.sender];
         *stays |= queued.is_own || now_ns >= queued.queued_ns / 2;
         if !*stays && is_at_once {
             queued.deny(timeline);
@@ -120,7 +119,7 @@ impl Questions {
 }
 
 /// Keeps the response that ended `gap`, if its timestamp shows that it was queued.
-pub(super) fn note_queued(cold: &mut Cold, senders: &[Sender; 2], gap: &Gap, slices: &Slices) {
+pub(super) fn note_queued(cold: &mut Cold, senders: &BySide<Sender>, gap: &Gap, slices: &Slices) {
     if let Some(queued) = Queued::of(gap, slices, senders) {
         cold.get_or_create().questions.queued = Some(Box::new(queued));
     }
@@ -129,13 +128,13 @@ pub(super) fn note_queued(cold: &mut Cold, senders: &[Sender; 2], gap: &Gap, sli
 /// Checks the clock when `side` answers at `now_ns`. If all data of the peer is acknowledged, the
 /// answer was sent after that data had arrived. A timestamp that shows a longer queueing delay is
 /// wrong: the capture's clock was set forward, or the sender's host was suspended.
-pub(super) fn check_clock(senders: &mut [Sender; 2], side: Side, now_ns: u64) {
-    let requester = &senders[side.peer() as usize];
+pub(super) fn check_clock(senders: &mut BySide<Sender>, side: Side, now_ns: u64) {
+    let requester = &senders[side.peer()];
     // If the request was repeated, the answer may be to its first copy.
     let once = requester.last.time_ns > 0 && !requester.is_troubled();
     let answers = once && requester.space.una_seen() >= requester.space.nxt;
     let under_way_ns = now_ns.saturating_sub(requester.last.time_ns);
-    if answers && senders[side as usize].clock.queued_ns() > under_way_ns {
+    if answers && senders[side].clock.queued_ns() > under_way_ns {
         senders.iter_mut().for_each(Sender::clock_stepped);
     }
 }

@@ -5,7 +5,6 @@
 //! takes at least the whole way. A handshake that was slow by itself looks the same until an answer
 //! comes sooner, so that the way counts only once an answer took about as long as the handshake.
 
-use crate::app::Side;
 use crate::judge::Turn;
 use crate::judge::thresholds::{ALIKE_PART, AT_ONCE_PART, HOST_DELAY_MAX_NS};
 use crate::model::{Cause, Owner, Slice};
@@ -13,6 +12,7 @@ use crate::tcp::connection::cold::Cold;
 use crate::tcp::exchange::{Chain, Change, Exchange};
 use crate::tcp::path::Path;
 use crate::tcp::setup::Setup;
+use crate::wire::Side;
 
 /// Evidence from the times of responses that a proxy acknowledges in the name of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,14 +5,13 @@
 //! may not be accepted, or that something on the path may have sent, is held until its receiver
 //! shows which.
 
-use crate::app::Side;
 use crate::judge::thresholds::RTO_MIN_NS;
 use crate::model::Sighting;
 use crate::tcp::connection::ending::Ending;
 use crate::tcp::connection::is_pure_ack;
 use crate::tcp::path::Path;
 use crate::tcp::sender::Sender;
-use crate::wire::{Segment, TcpFlags};
+use crate::wire::{BySide, Segment, Side, TcpFlags};
 
 /// A RST whose effect is not yet known.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +59,7 @@ impl HeldReset {
         &self,
         reset: &Sighting,
         (side, segment): (Side, &Segment),
-        senders: &[Sender; 2],
+        senders: &BySide<Sender>,
         path: &Path,
     ) -> Shown {
         let is_reset = segment.flags.has(TcpFlags::RST);
@@ -68,7 +67,7 @@ impl HeldReset {
             // Its receiver has not yet shown whether it still takes part.
             return Shown::Nothing;
         }
-        let sender = &senders[reset.from as usize];
+        let sender = &senders[reset.from];
         if side != reset.from && !is_reset && self.is_ignored(reset, segment, sender, path) {
             return Shown::Ignored;
         }
@@ -111,8 +110,8 @@ impl Ending {
         self.reset_ttls = [segment.ttl, others];
         self.unknown = !segment.flags.has(TcpFlags::ACK);
         self.forgotten = side == Side::Server
-            && self.fin_ns[Side::Server as usize].is_none()
-            && self.fin_ns[Side::Client as usize].is_some()
+            && self.fin_ns[Side::Server].is_none()
+            && self.fin_ns[Side::Client].is_some()
             && self.unknown;
         self.held = held;
     }
@@ -128,7 +127,7 @@ impl Ending {
     pub(super) fn judge_reset(
         &mut self,
         (side, segment): (Side, &Segment),
-        senders: &[Sender; 2],
+        senders: &BySide<Sender>,
         path: &Path,
     ) -> Shown {
         let (Some(reset), Some(held)) = (self.reset, self.held) else { return Shown::Nothing };
@@ -154,8 +153,8 @@ mod tests {
     /// A server that has sent 100 bytes, all acknowledged.
     fn senders() -> [Sender; 2] {
         let mut senders = [Sender::of(Side::Client), Sender::of(Side::Server)];
-        let first = senders[Side::Server as usize].space.position(1_000);
-        senders[Side::Server as usize].begin_data(first);
+        let first = senders[Side::Server].space.position(1_000);
+        senders[Side::Server].begin_data(first);
         senders
     }
 
@@ -176,7 +175,7 @@ mod tests {
         let senders = senders();
         let mut ending = Ending::default();
         let strange = reset(1_001, 0);
-        let held = HeldReset::of(&strange, &senders[Side::Server as usize], true);
+        let held = HeldReset::of(&strange, &senders[Side::Server], true);
         ending.take_reset(Side::Server, &strange, 0, None, held);
         let challenge = Segment { ack: 1_000, flags: TcpFlags(TcpFlags::ACK), ..strange };
         let path = Path::default();
@@ -192,7 +191,7 @@ mod tests {
         let senders = senders();
         let mut ending = Ending::default();
         let strange = reset(1_001, 0);
-        let held = HeldReset::of(&strange, &senders[Side::Server as usize], true);
+        let held = HeldReset::of(&strange, &senders[Side::Server], true);
         ending.take_reset(Side::Server, &strange, 0, None, held);
         let shown = ending.judge_reset((Side::Server, &strange), &senders, &Path::default());
         assert_eq!(shown, Shown::Accepted);

@@ -1,13 +1,13 @@
 //! Decides which end is the client if the handshake was not captured.
 
-use crate::app::{Framer, Side, sender_side};
+use crate::app::{Framer, sender_side};
 use crate::model::{Cause, Owner};
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::asked::is_unreadable;
 use crate::tcp::exchange::{Change, Exchange};
 use crate::tcp::setup::Setup;
 use crate::tcp::timeline::Timeline;
-use crate::wire::{Segment, may_be_ephemeral};
+use crate::wire::{Segment, Side, may_be_ephemeral};
 
 /// What the roles of client and server of a connection follow from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Connection {
         self.client_is_high = !self.client_is_high;
         self.senders.swap(0, 1);
         for side in Side::ALL {
-            self.senders[side as usize].set_side(side);
+            self.senders[side].set_side(side);
         }
         self.streams.swap(0, 1);
         self.path.swap();

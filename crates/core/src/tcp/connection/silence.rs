@@ -1,8 +1,7 @@
 //! Turns departures into [`Gap`]s, and attributes the time of the gaps.
 
-use crate::app::Side;
 use crate::judge::{self, Gap, Recovery, Turn};
-use crate::model::{Cause, Owner, Sighting, Slice, Slices};
+use crate::model::{Cause, CauseSet, Owner, Sighting, Slice, Slices};
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::asked::has_sent_only_early_data;
 use crate::tcp::connection::at_end::is_unfinished;
@@ -17,10 +16,10 @@ use crate::tcp::exchange::{Change, Exchange};
 use crate::tcp::sender::{Bulk, Kind, Sender, SinceDeparture};
 use crate::tcp::thresholds::KERNEL_SEND_NS;
 use crate::tcp::timeline::Timeline;
-use crate::wire::Segment;
+use crate::wire::{BySide, Segment, Side};
 
 /// Causes that mean the applications' own time.
-const OF_APPLICATIONS: u64 = 1 << Cause::ServerThink as u64 | 1 << Cause::ClientThink as u64;
+const OF_APPLICATIONS: CauseSet = CauseSet::of(&[Cause::ServerThink, Cause::ClientThink]);
 
 impl Connection {
     /// Fills `gap` with the silence that this departure ends, if an exchange was waiting. Returns
@@ -41,14 +40,22 @@ impl Connection {
         let to_ns = segment.time_ns.max(from_ns);
         let continues = self.timeline.active == Some(side);
         if continues && kind == Kind::New && to_ns - from_ns < KERNEL_SEND_NS {
-            self.timeline.exchanges.attribute_plain(Owner::Bandwidth, from_ns, to_ns - from_ns);
+            self.timeline.exchanges.attribute_plain(
+                Owner::Bandwidth,
+                (from_ns, segment.frame),
+                to_ns - from_ns,
+            );
             return false;
         }
         if continues
             && side == Side::Client
-            && has_sent_only_early_data(&self.setup, &self.senders[Side::Client as usize])
+            && has_sent_only_early_data(&self.setup, &self.senders[Side::Client])
         {
-            self.timeline.exchanges.attribute_plain(Owner::Connect, from_ns, to_ns - from_ns);
+            self.timeline.exchanges.attribute_plain(
+                Owner::Connect,
+                (from_ns, segment.frame),
+                to_ns - from_ns,
+            );
             return false;
         }
         let continues_response = continues && side == Side::Server;
@@ -61,15 +68,14 @@ impl Connection {
         self.knowledge().fill(side, (from_ns, to_ns), goes_on, since, gap);
         gap.rtt.known_ns = under_way_ns.unwrap_or(gap.rtt.known_ns);
         gap.end_with(segment);
-        let Sender { space, .. } = &self.senders[side as usize];
+        let Sender { space, .. } = &self.senders[side];
         gap.behind_hole = kind == Kind::New && start > space.nxt;
         if gap.turn == Turn::Continues {
             let Self { cold, senders, path, timeline, .. } = self;
-            let began =
-                timeline.exchanges.front().map_or(u64::MAX, |it| it.began_at[side as usize]);
-            note_queue_delay(cold, &senders[side as usize], path, (side, began), to_ns);
+            let began = timeline.exchanges.front().map_or(u64::MAX, |it| it.began_at[side]);
+            note_queue_delay(cold, &senders[side], path, (side, began), to_ns);
         }
-        let sender = &self.senders[side as usize];
+        let sender = &self.senders[side];
         gap.repair = sender.repair_in_gap(segment, (start, kind), to_ns);
         let repeats = gap.repair.is_retransmission();
         if gap.repair.overtaken || repeats && is_beside_receiver(&self.setup, &self.path, side) {
@@ -81,7 +87,7 @@ impl Connection {
         if !self.setup.confirmed && side == Side::Client && repeats {
             self.setup.ignore_data(segment.time_ns);
         }
-        let Sender { bulk, space, .. } = &mut self.senders[side as usize];
+        let Sender { bulk, space, .. } = &mut self.senders[side];
         if bulk.as_mut().is_some_and(|bulk| bulk.infer_scale(space, gap)) {
             self.timeline.exchanges.revise(&Change::OfferedWindow { sender: side });
         }
@@ -90,7 +96,7 @@ impl Connection {
             let arrives = is_beside_receiver(&self.setup, &self.path, side);
             doubt_rate(gap, start, &mut self.senders, &self.path, (arrives, is_known));
         }
-        let sender = &mut self.senders[side as usize];
+        let sender = &mut self.senders[side];
         follow(sender, gap, start, self.timeline.exchanges.front().filter(|_| continues));
         true
     }
@@ -120,8 +126,8 @@ impl Connection {
     /// it continues a response that may have been over.
     pub(super) fn pause_of_server(&self, gap: &Gap, slices: &Slices) -> Option<u64> {
         let own_ns = self.own_ns_amid_response(gap, slices)?;
-        let is_amid_message = self.framer.hides_dialogue()
-            && self.senders[Side::Server as usize].sizes.is_full(&gap.last);
+        let is_amid_message =
+            self.framer.hides_dialogue() && self.senders[Side::Server].sizes.is_full(&gap.last);
         (!is_amid_message && self.timeline.is_pause(own_ns)).then_some(own_ns)
     }
 
@@ -138,14 +144,14 @@ impl Connection {
     /// Attributes the `slices` of a gap. If the gap ended with a retransmission, that repairs data
     /// before `end`.
     pub(super) fn attribute(&mut self, gap: &Gap, mut slices: Slices, end: u64) {
-        let one_way = !self.senders[gap.sender.peer() as usize].volume.has_packets();
+        let one_way = !self.senders[gap.sender.peer()].volume.has_packets();
         if one_way && gap.repair.trigger != Some(Recovery::Timer) {
             // The other direction was not captured, so that the owner cannot be known.
-            let from_ns = self.timeline.cursor_ns;
-            self.timeline.exchanges.attribute_plain(Owner::Unknown, from_ns, gap.len_ns());
+            let from = (self.timeline.cursor_ns, gap.next.frame);
+            self.timeline.exchanges.attribute_plain(Owner::Unknown, from, gap.len_ns());
             return;
         }
-        let sender = &mut self.senders[gap.sender as usize];
+        let sender = &mut self.senders[gap.sender];
         if sender.history().restarted.is_some() {
             sender.history_mut().attribute_to_restart(gap, &mut slices);
         }
@@ -154,15 +160,15 @@ impl Connection {
         note_queued(&mut self.cold, &self.senders, gap, &slices);
         let causes = slices.causes();
         // A gap that ends a turn without any obstacle shows nothing more about its sender.
-        if gap.turn == Turn::Continues || causes & !OF_APPLICATIONS != 0 {
+        if gap.turn == Turn::Continues || !causes.is_subset(OF_APPLICATIONS) {
             let Self { cold, senders, path, timeline, .. } = self;
             learn(gap, &slices, Settling { senders, path, timeline }, cold);
         }
         if let Some(own_ns) = self.own_ns_amid_response(gap, &slices) {
-            let position = self.senders[Side::Server as usize].space.nxt - gap.next_len;
+            let position = self.senders[Side::Server].space.nxt - gap.next_len;
             self.timeline.pause((own_ns, gap.len_ns()), position);
         }
-        let sent = self.senders[Side::Client as usize].space.nxt;
+        let sent = self.senders[Side::Client].space.nxt;
         let is_known = gap.protocol.is_known;
         self.timeline.settle_client_pause(gap, &slices, sent, is_known);
         let repaired = gap.repair.trigger.map(|_| end);
@@ -172,17 +178,17 @@ impl Connection {
         }
         let open_ended = self.timeline.open_ended;
         self.timeline.exchanges.attribute(&slices, gap, repaired, open_ended);
-        let sender = &mut self.senders[gap.sender as usize];
+        let sender = &mut self.senders[gap.sender];
         attribute_to_reader(&mut self.timeline, sender, gap, &slices);
     }
 
     /// Attributes the time up to an end without data (a RST or the last probe).
     pub(super) fn accrue_to(&mut self, side: Side, end_ns: u64, next: Sighting) {
         // Data that has all been sent and is being retransmitted has not arrived.
-        let in_recovery = self.senders[Side::Server as usize]
+        let in_recovery = self.senders[Side::Server]
             .history()
             .losses
-            .is_repairing(self.senders[Side::Server as usize].space.una());
+            .is_repairing(self.senders[Side::Server].space.una());
         let open = self
             .timeline
             .exchanges
@@ -194,13 +200,13 @@ impl Connection {
         }
         // A side was held up if it has unacknowledged data, or unsent data before a closed window.
         let side = match self.timeline.active {
-            Some(active) if self.senders[active as usize].history().window.is_closed() => active,
+            Some(active) if self.senders[active].history().window.is_closed() => active,
             _ => side,
         };
         let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
         let mut since = SinceDeparture::default();
-        self.senders[side as usize].since.take(&mut since);
-        self.senders[side as usize].advance(&mut since, end_ns, rtts_ns, None);
+        self.senders[side].since.take(&mut since);
+        self.senders[side].advance(&mut since, end_ns, rtts_ns, None);
         let from_ns = self.timeline.cursor_ns;
         let continues = self.timeline.active == Some(side);
         let forgotten = side == Side::Server && self.cold.ending().forgotten;
@@ -209,7 +215,7 @@ impl Connection {
         self.knowledge().fill(side, span_ns, continues, &since, &mut gap);
         // Nothing continues a handshake that ends here.
         gap.protocol.in_handshake = false;
-        let sender = &mut self.senders[side as usize];
+        let sender = &mut self.senders[side];
         sender.since.store(since);
         let unseen =
             sender.history().holes.bytes().div_ceil(sender.sizes.smss()).min(u64::from(u32::MAX))
@@ -234,13 +240,13 @@ impl Connection {
 /// Advances the timeline to `time_ns`, when `side` sent data for which an exchange was waiting.
 pub(super) fn move_cursor(
     timeline: &mut Timeline,
-    senders: &mut [Sender; 2],
+    senders: &mut BySide<Sender>,
     side: Side,
     time_ns: u64,
 ) {
     timeline.move_to(time_ns);
     timeline.active = Some(side);
-    if let Some(bulk) = &mut senders[side as usize].bulk {
+    if let Some(bulk) = &mut senders[side].bulk {
         bulk.pipe.mark();
     }
 }
@@ -272,7 +278,7 @@ fn record(cold: &mut Cold, timeline: &Timeline, gap: &Gap, slices: &Slices) {
 /// Attributes waits to the reader if its window was closed in `gap`: those before it in which it
 /// did not read. Otherwise keeps the wait until that is known.
 fn attribute_to_reader(timeline: &mut Timeline, sender: &mut Sender, gap: &Gap, slices: &Slices) {
-    if slices.causes() & 1 << Cause::ZeroWindow as u64 == 0 {
+    if !slices.causes().contains(Cause::ZeroWindow) {
         let Sender { bulk, space, sizes, .. } = sender;
         if let Some(bulk) = bulk {
             bulk.unread.note(gap, slices, space, sizes.smss());

@@ -8,7 +8,7 @@
 
 mod reading;
 
-use crate::app::{ErrorCode, Label, Mark, Side};
+use crate::app::{ErrorCode, Label, Mark};
 use crate::judge::{self, Gap};
 use crate::model::{Cause, Owner, Sighting};
 use crate::tcp::connection::Connection;
@@ -22,7 +22,7 @@ use crate::tcp::sender::{LoneSegment, Sender, SinceDeparture};
 use crate::tcp::shared::Shared;
 use crate::tcp::sink::{SimpleExchange, Sink};
 use crate::tcp::thresholds::{ACK_WITHIN_NS, DELAYED_ACK_MAX_NS};
-use crate::wire::{Segment, SegmentFlags, TcpFlags};
+use crate::wire::{BySide, Segment, SegmentFlags, Side, TcpFlags};
 
 /// Flags of the last segment of an ordinary message.
 const PLAIN: u8 = TcpFlags::ACK | TcpFlags::PSH;
@@ -58,11 +58,11 @@ pub(super) struct Steady {
     /// Kind of the last request.
     kind: Label,
     /// Right edges of the windows as each sender knew them when the last request passed.
-    edges: [Option<u64>; 2],
+    edges: BySide<Option<u64>>,
     /// Next sequence number of each side.
-    next: [u32; 2],
+    next: BySide<u32>,
     /// The round trip of the last message of each side has been recorded.
-    noted: [bool; 2],
+    noted: BySide<bool>,
 }
 
 impl Steady {
@@ -184,10 +184,10 @@ impl Connection {
             && segment.time_ns >= self.last.time_ns
             && from_client != is_asked
             && if is_asked {
-                let server = &mut self.senders[Side::Server as usize];
+                let server = &mut self.senders[Side::Server];
                 steady.is_answer(segment, server, &self.path)
             } else {
-                steady.is_request(segment, &self.senders[Side::Client as usize], &self.path)
+                steady.is_request(segment, &self.senders[Side::Client], &self.path)
             };
         if !expected {
             self.leave_fast_path(shared);
@@ -204,7 +204,7 @@ impl Connection {
     /// Records that the expected `segment` of `side` has passed.
     #[inline(always)]
     fn pass(&mut self, side: Side, segment: &Segment) {
-        let Sender { packets, volume, .. } = &mut self.senders[side as usize];
+        let Sender { packets, volume, .. } = &mut self.senders[side];
         packets.pass(segment, &mut volume.packets);
         self.last = Sighting::of(side, segment);
         if self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS) {
@@ -241,10 +241,10 @@ impl Connection {
         if steady.phase == Phase::Answered {
             let una = steady.before.end;
             *server_edge = server.space.edge_after(*server_edge, una, steady.asked.window);
-            if !steady.noted[Side::Server as usize] && server.habits.shows_arrival(false) {
+            if !steady.noted[Side::Server] && server.habits.shows_arrival(false) {
                 server.rtts.take(steady.asked.time_ns - steady.before.time_ns);
             }
-            if !steady.noted[Side::Client as usize] && client.habits.shows_arrival(false) {
+            if !steady.noted[Side::Client] && client.habits.shows_arrival(false) {
                 client.rtts.take(answer.time_ns - steady.asked.time_ns);
             }
             (steady.before, steady.noted) = (answer, [false; 2]);
@@ -252,8 +252,8 @@ impl Connection {
         *client_edge = client.space.edge_after(*client_edge, start, answer.window);
         steady.asked = LoneSegment::of(segment, start + u64::from(segment.payload_len));
         steady.phase = Phase::Asked;
-        steady.next[Side::Client as usize] = segment.seq.wrapping_add(segment.payload_len);
-        self.senders[Side::Client as usize].clock.observe_packet(segment);
+        steady.next[Side::Client] = segment.seq.wrapping_add(segment.payload_len);
+        self.senders[Side::Client].clock.observe_packet(segment);
         self.pass(Side::Client, segment);
         let Some(steady) = &mut self.steady else { return };
         match self.framer.whole(Side::Client, payload, 0, &shared.known) {
@@ -279,7 +279,7 @@ impl Connection {
         let start = steady.before.end;
         steady.answer = LoneSegment::of(segment, start + u64::from(segment.payload_len));
         steady.phase = Phase::Answered;
-        steady.next[Side::Server as usize] = segment.seq.wrapping_add(segment.payload_len);
+        steady.next[Side::Server] = segment.seq.wrapping_add(segment.payload_len);
         self.pass(Side::Server, segment);
         match self.framer.whole(Side::Server, payload, 0, &shared.known) {
             Some(Mark::Response { status, extent, .. }) => {
@@ -289,7 +289,7 @@ impl Connection {
                     let marks = [Some((start, response)), None, None];
                     self.leave_with(Side::Server, segment, marks, &mut shared.silence);
                     let end = start + u64::from(segment.payload_len);
-                    self.streams[Side::Server as usize].pass(end);
+                    self.streams[Side::Server].pass(end);
                     self.timeline.exchanges.touch(Sighting::of(Side::Server, segment));
                 }
             }
@@ -340,7 +340,7 @@ impl Connection {
         self.totals.ledger.add(Owner::Path, path_ns);
         self.totals.ledger.add(Owner::Server, server_ns);
         if server_ns > 0 {
-            self.totals.causes[Side::Server as usize] |= 1 << Cause::ServerThink as u64;
+            self.totals.causes[Side::Server].insert(Cause::ServerThink);
         }
         true
     }
@@ -372,9 +372,9 @@ impl Connection {
             self.cold.set_doubt(Some(doubted));
         }
         let [client, server] = &mut self.senders;
-        client.set_in_flight(&asked, edges[Side::Client as usize], noted[Side::Client as usize]);
+        client.set_in_flight(&asked, edges[Side::Client], noted[Side::Client]);
         (client.una_seen_ns, client.space.window_field) = (before.time_ns, before.window);
-        server.set_in_flight(&before, edges[Side::Server as usize], noted[Side::Server as usize]);
+        server.set_in_flight(&before, edges[Side::Server], noted[Side::Server]);
         server.take_full_ack(&asked.segment());
         let has_asked = is_recognised || is_answered;
         let [of_client, of_server] = &mut self.streams;
@@ -389,16 +389,16 @@ impl Connection {
         }
         if is_answered {
             let segment = answer.segment();
-            self.senders[Side::Client as usize].take_full_ack(&segment);
+            self.senders[Side::Client].take_full_ack(&segment);
             // The server's gap ended with an ordinary response.
             let [rtt_client_ns, rtt_server_ns] = Side::ALL.map(|side| self.path.rtt_ns(side));
             let mut since = SinceDeparture::default();
-            let server = &mut self.senders[Side::Server as usize];
+            let server = &mut self.senders[Side::Server];
             server.apply_full_ack(&mut since, rtt_server_ns, rtt_client_ns);
             let ends_ns = (self.timeline.cursor_ns, segment.time_ns);
             self.knowledge().fill(Side::Server, ends_ns, false, &since, gap);
             gap.end_with(&segment);
-            self.senders[Side::Server as usize].depart_alone(&segment);
+            self.senders[Side::Server].depart_alone(&segment);
             self.timeline.exchanges.wait(gap);
             if judge::may_be_timer(gap) {
                 let slices = judge::judge(gap);
@@ -406,7 +406,7 @@ impl Connection {
             }
             self.timeline.pass(Side::Server, answer.time_ns);
             if is_recognised {
-                self.streams[Side::Server as usize].pass(answer.end);
+                self.streams[Side::Server].pass(answer.end);
                 self.timeline.answer(answer.time_ns, answer.end);
             }
         }

@@ -1,15 +1,14 @@
 //! Retransmissions that may have been spurious: the decision is postponed until an ACK, or what the
 //! sender does next, shows it.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{Gap, Recovery};
 use crate::tcp::connection::doubt::{revise_overtaken, revise_spurious};
-use crate::tcp::connection::questions::{Outcome, Questions, Settling};
+use crate::tcp::connection::questions::{Questions, Settlement, Settling};
 use crate::tcp::path::Path;
 use crate::tcp::sender::{Kind, Sender, SinceDeparture, Stamp, too_early};
-use crate::wire::Segment;
+use crate::wire::{Segment, Side};
 
 /// A retransmission by timer of which it is not yet known whether it was spurious.
 #[derive(Clone, Debug)]
@@ -105,7 +104,7 @@ impl Questions {
     /// transmission. If the answer to a spurious retransmission is the first ACK to advance SND.UNA,
     /// the earlier ACKs were lost.
     #[inline(never)]
-    pub fn settle_by_ack(&mut self, answer: &Answer<'_>, by: &mut Settling<'_>) -> Outcome {
+    pub fn settle_by_ack(&mut self, answer: &Answer<'_>, by: &mut Settling<'_>) -> Settlement {
         let &Answer { side, segment, has_dsack, .. } = answer;
         let rtt_ns = by.path.rtt_ns(side);
         let of_peer = |held: &mut Box<Suspended>| held.gap.sender != side;
@@ -114,16 +113,16 @@ impl Questions {
         if let Some(held) = suspended.as_deref().filter(|it| it.shows_lost_acks(answer, rtt_ns)) {
             let (last, earlier) = (held.clone(), contested.map(|held| *held));
             self.acked_late = Some(Box::new(AckedLate { last, earlier }));
-            return Outcome::None;
+            return Settlement::None;
         }
-        let server = &by.senders[Side::Server as usize];
+        let server = &by.senders[Side::Server];
         let earlier = contested.as_deref();
         if let Some(last) = suspended.as_ref()
             && last.is_answered_late(answer, earlier, server, by.path)
         {
-            return Outcome::TooLate { last: last.clone(), earlier: contested };
+            return Settlement::TooLate { last: last.clone(), earlier: contested };
         }
-        let sender = &by.senders[side.peer() as usize];
+        let sender = &by.senders[side.peer()];
         if let Some(held) = contested {
             match held.was_needed(sender, rtt_ns, segment, has_dsack) {
                 Some(false) => revise_spurious(by.timeline, &held.gap),
@@ -131,16 +130,16 @@ impl Questions {
                 None => self.contested = Some(held),
             }
         }
-        let Some(held) = suspended else { return Outcome::None };
+        let Some(held) = suspended else { return Settlement::None };
         let needed = held.was_needed(sender, rtt_ns, segment, has_dsack);
         if needed != Some(false) {
             self.suspended = Some(held);
         }
         if needed != Some(true) {
-            return Outcome::None;
+            return Settlement::None;
         }
         self.count_acks(sender);
-        Outcome::Counts
+        Settlement::Counts
     }
 
     /// Decides, with an ACK of `side` that advances SND.UNA, whether a fast retransmission of its peer
@@ -153,7 +152,7 @@ impl Questions {
         if !held.stamp.is_first_answered(ack, held.gap.end_ns, rtt_ns) {
             return;
         }
-        let sender = &mut by.senders[held.gap.sender as usize];
+        let sender = &mut by.senders[held.gap.sender];
         if sender.space.una_seen() < held.end {
             self.fast = Some(held);
             return;
@@ -189,7 +188,7 @@ impl Questions {
     #[cold]
     #[inline(never)]
     pub fn settle_by_second_ack(&mut self, side: Side, acked_ns: u64, by: &mut Settling<'_>) {
-        let sender = &mut by.senders[side.peer() as usize];
+        let sender = &mut by.senders[side.peer()];
         if acked_ns < sender.una_seen_ns.saturating_add(HOST_DELAY_MAX_NS) {
             return;
         }
@@ -209,8 +208,8 @@ impl Questions {
         segment: &Segment,
         kind: Kind,
         path: &Path,
-    ) -> Outcome {
-        let Some(held) = &self.suspended else { return Outcome::None };
+    ) -> Settlement {
+        let Some(held) = &self.suspended else { return Settlement::None };
         let by_timer = kind == Kind::Retransmission(Recovery::Timer);
         if held.gap.sender != side {
             if kind == Kind::New {
@@ -218,13 +217,13 @@ impl Questions {
                 // transmission had arrived.
                 self.suspended = None;
             }
-            return Outcome::None;
+            return Settlement::None;
         }
         if by_timer && segment.time_ns < held.gap.end_ns + path.rtt_ns(side.peer()) {
-            return Outcome::Stays;
+            return Settlement::Stays;
         }
         self.contested = Some(held.clone());
-        Outcome::Counts
+        Settlement::Counts
     }
 
     /// Decides about retransmissions after lost ACKs when `side` sends. If it continues at once
@@ -311,16 +310,16 @@ mod tests {
     fn more_retransmissions_at_once_leave_it_open() {
         let repeated = Kind::Retransmission(Recovery::Timer);
         let next = |time_ns, kind| open().settle_by_next(Side::Server, &at(time_ns), kind, &path());
-        assert!(matches!(next(310 * MS, repeated), Outcome::Stays));
-        assert!(matches!(next(330 * MS, repeated), Outcome::Counts));
-        assert!(matches!(next(310 * MS, Kind::New), Outcome::Counts));
+        assert!(matches!(next(310 * MS, repeated), Settlement::Stays));
+        assert!(matches!(next(330 * MS, repeated), Settlement::Counts));
+        assert!(matches!(next(310 * MS, Kind::New), Settlement::Counts));
     }
 
     #[test]
     fn new_data_of_the_peer_shows_that_the_first_transmission_had_arrived() {
         let mut questions = open();
         let next = questions.settle_by_next(Side::Client, &at(310 * MS), Kind::New, &path());
-        assert!(matches!(next, Outcome::None) && questions.suspended.is_none());
+        assert!(matches!(next, Settlement::None) && questions.suspended.is_none());
     }
 
     #[test]

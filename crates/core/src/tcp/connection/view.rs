@@ -1,7 +1,6 @@
 //! What the tracker and the findings may ask of a connection: its progress, how it ended, and the
 //! memory that it takes.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::judge::NagleEvidence;
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
@@ -17,7 +16,7 @@ use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sender::Sender;
 use crate::tcp::sequence::Numbers;
 use crate::tcp::thresholds::{HANDSHAKE_WAITED_FOR_NS, PROBE_TTL_MAX};
-use crate::wire::{Endpoint, IcmpErrorKind, Segment, TcpFlags};
+use crate::wire::{Endpoint, IcmpErrorKind, Segment, Side, TcpFlags};
 
 /// How far a connection has come to its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,7 +74,7 @@ impl<'a> View<'a> {
 
     /// Evidence about Nagle's algorithm at `side`.
     pub fn nagle(self, side: Side) -> NagleEvidence {
-        nagle_evidence(&self.0.senders[side as usize], &self.0.cold)
+        nagle_evidence(&self.0.senders[side], &self.0.cold)
     }
 
     /// Returns whether a host nearer than the server seems to acknowledge in its name, so that nothing
@@ -111,7 +110,7 @@ impl<'a> View<'a> {
 
     /// Name of the software that `side` states, if it states one.
     pub fn software(self, side: Side) -> Option<&'a str> {
-        self.0.software.as_ref()?[side as usize].as_deref()
+        self.0.software.as_ref()?[side].as_deref()
     }
 
     /// Returns whether `segment` is a SYN that begins another connection with the same addresses
@@ -150,7 +149,7 @@ impl<'a> View<'a> {
 
     /// Sequence number of the SYN, if it was captured.
     pub fn syn_sequence(self) -> Option<u32> {
-        self.0.senders[Side::Client as usize].space.first_number()
+        self.0.senders[Side::Client].space.first_number()
     }
 
     /// Returns whether an exchange has begun whose response may be incomplete.
@@ -216,7 +215,7 @@ impl<'a> View<'a> {
         let Ending { fin: [_, closed], last_data, .. } = cold.ending();
         let (closed, last) = (closed?, last_data.filter(|it| it.from == Side::Client)?);
         let after_ns = last.time_ns.checked_sub(closed.time_ns)?;
-        senders[Side::Server as usize].has_told_its_end().then_some(after_ns)
+        senders[Side::Server].has_told_its_end().then_some(after_ns)
     }
 
     /// Time at which data last passed, ns.
@@ -231,7 +230,7 @@ impl<'a> View<'a> {
         if let Some(silent_ns) = self.0.cold.ending().amid_request_ns {
             return Some(silent_ns);
         }
-        let client = &self.0.senders[Side::Client as usize];
+        let client = &self.0.senders[Side::Client];
         let is_received =
             client.space.una_seen() >= client.space.nxt && client.history().holes.bytes() == 0;
         let ended_ns = self.0.cold.ended().and_then(Ending::first).map(|it| it.time_ns);

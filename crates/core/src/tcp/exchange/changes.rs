@@ -2,13 +2,13 @@
 //! whether its change applied.
 
 use super::revisions::Change;
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::judge::Gap;
 use crate::judge::thresholds::HABIT_MIN;
-use crate::model::{Cause, Owner, Shares, Slice};
+use crate::model::{Cause, Owner, Slice};
 use crate::tcp::Exchange;
-use crate::tcp::exchange::Chain;
+use crate::tcp::exchange::{Chain, Concerned};
+use crate::wire::Side;
 
 impl Exchange {
     /// Applies `change` without logging it.
@@ -34,6 +34,7 @@ impl Exchange {
         let is_known = || from.becomes().iter().any(|(cause, _)| *cause == to);
         debug_assert!(is_known(), "`becomes` in the row of {from:?} lacks {to:?}");
         let same = |chain: &Chain| chain.cause == from && chain.sender == sender;
+        self.ledger.rename(sender, from, to);
         let mut renamed = false;
         while let Some(index) = self.chains.iter().position(same) {
             let mut chain = self.chains.swap_remove(index);
@@ -72,7 +73,8 @@ impl Exchange {
         if chain.ns == 0 {
             self.chains.swap_remove(index);
         }
-        self.ledger.transfer(from.owner, to.owner, from.ns);
+        let concerned = Concerned::of(from.owner, from.cause).by(sender).at(frame);
+        self.ledger.transfer(concerned, Slice { ns: from.ns, ..to });
         if from.cause == Some(Cause::SlowStart) {
             self.provisional_ns = self.provisional_ns.saturating_sub(from.ns);
         }
@@ -91,11 +93,7 @@ impl Exchange {
         chain.ns -= from.ns;
         chain.count = chain.count.saturating_sub(1);
         self.chains.retain(|chain| chain.ns > 0);
-        let mut ledger = Shares::default();
-        for (owner, ns) in self.ledger.ledger().iter() {
-            ledger.add(owner, if owner == from.owner { ns.saturating_sub(from.ns) } else { ns });
-        }
-        self.ledger = ledger;
+        self.ledger.remove(Concerned::of(from.owner, from.cause).by(sender), from.ns);
         true
     }
 
@@ -104,7 +102,8 @@ impl Exchange {
         let mut moved = false;
         for chain in self.chains.iter_mut().filter(|chain| chain.cause == from.1) {
             chain.cause = to.1;
-            self.ledger.transfer(from.0, to.0, chain.ns);
+            let concerned = Concerned::of(from.0, from.1).by(chain.sender);
+            self.ledger.transfer(concerned, Slice::of(to.0, to.1, chain.ns));
             moved = true;
         }
         moved
@@ -114,7 +113,7 @@ impl Exchange {
     fn make_unknown(&mut self, (owner, cause): (Owner, Cause)) -> bool {
         let taken = self.chains.iter().filter(|chain| chain.cause == cause);
         let ns = taken.map(|chain| chain.ns).sum();
-        self.ledger.transfer(owner, Owner::Unknown, ns);
+        self.ledger.transfer(Concerned::of(owner, cause), Slice::plain(Owner::Unknown, ns));
         self.chains.retain(|chain| chain.cause != cause);
         let is_all = !self.connects && self.chains.is_empty();
         // A server that closed has ended the wait, if there was one.
@@ -133,7 +132,8 @@ impl Exchange {
         for (owner, cause) in own {
             let same = |chain: &&Chain| chain.cause == cause && chain.sender == sender;
             let ns = self.chains.iter().filter(same).map(|chain| chain.ns).sum();
-            self.ledger.transfer(owner, Owner::ReceiveWindow, ns);
+            let to = Slice::of(Owner::ReceiveWindow, Cause::ReceiveWindow, ns);
+            self.ledger.transfer(Concerned::of(owner, cause).by(sender), to);
             moved |= self.rename(sender, cause, Cause::ReceiveWindow);
         }
         self.provisional_ns = 0;
@@ -151,7 +151,9 @@ impl Exchange {
         if !closes || small_ns == 0 {
             return false;
         }
-        self.ledger.transfer(Owner::ReceiveWindow, Owner::ZeroWindow, small_ns);
+        let small = Concerned::of(Owner::ReceiveWindow, Cause::ReceiveWindow).by(sender);
+        let to = Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, small_ns);
+        self.ledger.transfer(small, to);
         self.rename(sender, Cause::ReceiveWindow, Cause::ZeroWindow)
     }
 
@@ -160,8 +162,9 @@ impl Exchange {
         if self.provisional_ns == 0 {
             return false;
         }
-        let moved =
-            self.ledger.transfer(Owner::CongestionWindow, Owner::SendBuffer, self.provisional_ns);
+        let opening = Concerned::of(Owner::CongestionWindow, Cause::SlowStart);
+        let to = Slice::of(Owner::SendBuffer, Cause::SendBuffer, self.provisional_ns);
+        let moved = self.ledger.transfer(opening, to);
         self.provisional_ns = 0;
         let opening = self.chains.iter().position(|chain| chain.cause == Cause::SlowStart);
         let Some(index) = opening.filter(|_| moved > 0) else { return false };
@@ -179,7 +182,8 @@ impl Exchange {
         let same = |chain: &Chain| chain.cause == Cause::SendBuffer && chain.sender == sender;
         let Some(index) = self.chains.iter().position(same) else { return false };
         let chain = self.chains.swap_remove(index);
-        self.ledger.transfer(Owner::SendBuffer, Owner::Unknown, chain.ns);
+        let concerned = Concerned::of(Owner::SendBuffer, Cause::SendBuffer).by(sender);
+        self.ledger.transfer(concerned, Slice::plain(Owner::Unknown, chain.ns));
         true
     }
 
@@ -187,8 +191,9 @@ impl Exchange {
     fn attribute_to_way(&mut self, ns: u64) -> bool {
         let same = |chain: &Chain| chain.cause == Cause::ServerThink;
         let Some(index) = self.chains.iter().position(same) else { return false };
-        let moved = self.ledger.transfer(Owner::Server, Owner::Path, ns);
         let chain = &mut self.chains[index];
+        let answer = Concerned::of(Owner::Server, Cause::ServerThink).at(chain.gap.next.frame);
+        let moved = self.ledger.transfer(answer, Slice::plain(Owner::Path, ns));
         chain.ns = chain.ns.saturating_sub(moved);
         chain.longest_ns = chain.longest_ns.saturating_sub(moved);
         if chain.ns == 0 {
@@ -208,19 +213,16 @@ impl Exchange {
             .iter()
             .find(|chain| chain.cause == Cause::NagleDelayedAck && chain.sender == sender);
         let Some(chain) = held else { return false };
-        self.ledger.transfer(Owner::NagleDelayedAck, owner, chain.ns);
+        let held = Concerned::of(Owner::NagleDelayedAck, Cause::NagleDelayedAck).by(sender);
+        self.ledger.transfer(held, Slice::of(owner, cause, chain.ns));
         self.rename(sender, Cause::NagleDelayedAck, cause)
     }
 
     /// Removes the client's own time.
     fn remove_client_time(&mut self) -> bool {
-        let paused = self.ledger.of(Owner::Client) > 0;
-        let mut ledger = Shares::default();
-        let all = self.ledger.ledger();
-        let others = all.iter().filter(|(owner, _)| *owner != Owner::Client);
-        others.for_each(|(owner, ns)| ledger.add(owner, ns));
-        self.ledger = ledger;
+        let paused_ns = self.ledger.of(Owner::Client);
+        self.ledger.remove(Concerned::of(Owner::Client, Cause::ClientThink), paused_ns);
         self.chains.retain(|chain| chain.cause != Cause::ClientThink);
-        paused
+        paused_ns > 0
     }
 }

@@ -1,10 +1,10 @@
 //! Corrects waits by the congestion window that a sender would have had without another limit.
 
-use crate::app::Side;
-use crate::model::{Cause, Owner};
-use crate::tcp::exchange::{Chain, Exchange};
+use crate::model::{Cause, Owner, Slice};
+use crate::tcp::exchange::{Chain, Concerned, Exchange};
 use crate::tcp::pipe::transmission_ns;
 use crate::tcp::thresholds::PACE_TENTHS;
+use crate::wire::Side;
 
 /// The data that a sender had to send, and what is known of its congestion window and path.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +86,9 @@ impl Exchange {
             if let Some(chain) = self.chain_mut(sender, cause) {
                 chain.ns -= ns;
                 opening_ns -= ns;
+                // The owner stays, without the cause; the window opens first.
+                let first = Concerned::of(owner, cause).by(sender);
+                self.ledger.transfer(first, Slice::plain(owner, ns));
             }
         }
     }
@@ -100,7 +103,8 @@ impl Exchange {
         let busy_ns = self.ledger.of(Owner::Bandwidth) + self.ledger.of(Owner::Queueing);
         let beyond_ns = self.waited_ns(sender, Cause::SlowStart).saturating_sub(needed_ns);
         let ns = least_ns.saturating_sub(busy_ns).min(beyond_ns);
-        let ns = self.ledger.transfer(Owner::CongestionWindow, Owner::Bandwidth, ns);
+        let opening = Concerned::of(Owner::CongestionWindow, Cause::SlowStart).by(sender);
+        let ns = self.ledger.transfer(opening, Slice::plain(Owner::Bandwidth, ns));
         if let Some(chain) = self.chain_mut(sender, Cause::SlowStart) {
             chain.ns = chain.ns.saturating_sub(ns);
             self.chains.retain(|chain| chain.ns > 0);
@@ -120,7 +124,8 @@ impl Exchange {
     /// Moves `ns` of the time that `sender` waited for one cause to another cause, if that is
     /// present.
     fn move_time(&mut self, sender: Side, (from, to): (Cause, Cause), ns: u64, owner: Owner) {
-        let ns = self.ledger.transfer(Owner::CongestionWindow, owner, ns);
+        let concerned = Concerned::of(Owner::CongestionWindow, from).by(sender);
+        let ns = self.ledger.transfer(concerned, Slice::of(owner, to, ns));
         if let Some(chain) = self.chain_mut(sender, from) {
             chain.ns = chain.ns.saturating_sub(ns);
         }

@@ -1,10 +1,10 @@
 //! The only way to change the ledger of an exchange after its silences were judged, and the log of
 //! such changes for `--why`.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::model::{Cause, Ledger, Owner, Slice};
 use crate::tcp::Exchange;
+use crate::wire::Side;
 use std::collections::BTreeMap;
 use std::panic::Location;
 
@@ -57,6 +57,17 @@ impl Change {
     }
 }
 
+/// What an exchange records of its time beside the sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recording {
+    #[default]
+    Nothing,
+    /// Where its parts lie.
+    Parts,
+    /// Where its parts lie, and what changes them later.
+    Revisions,
+}
+
 /// A logged change of an exchange's ledger.
 #[derive(Clone, Debug)]
 pub struct Revision {
@@ -77,9 +88,14 @@ struct Before {
 }
 
 impl Exchange {
-    /// Begins to log revisions.
-    pub(in crate::tcp) fn log_revisions(&mut self) {
-        self.revisions = Some(Box::default());
+    /// Begins to record `recording`.
+    pub(in crate::tcp) fn record(&mut self, recording: Recording) {
+        if recording != Recording::Nothing {
+            self.ledger.record();
+        }
+        if recording == Recording::Revisions {
+            self.revisions = Some(Box::default());
+        }
     }
 
     /// Applies `change` to the ledger, and logs it with the caller's location in the code. Returns
@@ -138,7 +154,7 @@ mod tests {
     /// Creates an exchange with a gap of the server of 40 ns that was judged as slow start.
     fn with_slow_start() -> (Exchange, Slice) {
         let mut exchange = Exchange::default();
-        exchange.log_revisions();
+        exchange.record(Recording::Revisions);
         let slice = Slice::of(Owner::CongestionWindow, Cause::SlowStart, 40);
         let gap = Gap { sender: Side::Server, end_ns: 40, ..Gap::default() };
         exchange.attribute(&slice, &gap);

@@ -1,8 +1,8 @@
 //! The last data segment of a sender.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::model::Sighting;
+use crate::wire::Side;
 
 /// Unit of `apart`, ns, in which any distance within a flight fits into 16 bits.
 const APART_UNIT_NS: u64 = 4_000;

@@ -12,10 +12,9 @@ use super::restart::Restart;
 use super::since::SinceDeparture;
 use super::space::SendSpace;
 use super::window_history::WindowHistory;
-use crate::app::Side;
 use crate::judge::{Gap, Losses};
 use crate::model::Slices;
-use crate::wire::Segment;
+use crate::wire::{Segment, Side};
 
 /// Counts of congestion marks (RFC 3168).
 #[derive(Clone, Copy, Debug)]

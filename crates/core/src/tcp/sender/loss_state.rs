@@ -2,12 +2,11 @@
 
 use super::space::SendSpace;
 use super::stamp::Stamp;
-use crate::app::Side;
 use crate::judge::thresholds::{ALIKE_PART, RTO_MIN_NS};
 use crate::judge::{DuplicateAcks, Recovery};
 use crate::model::{Cause, Sighting};
 use crate::tcp::thresholds::{TAIL_REPEATS_MIN, TIMER_MIN_NS};
-use crate::wire::{SackBlock, Segment, SegmentFlags};
+use crate::wire::{SackBlock, Segment, SegmentFlags, Side};
 
 /// The last retransmission, until it is known whether it was spurious, and the state before it.
 #[derive(Clone, Copy, Debug)]

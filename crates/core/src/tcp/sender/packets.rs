@@ -14,7 +14,6 @@ use crate::wire::{Segment, SegmentFlags, TcpFlags};
 pub struct Packets {
     /// Counter of packets.
     pub ids: PacketCount,
-    /// The last packet.
     pub last: LastPacket,
 }
 

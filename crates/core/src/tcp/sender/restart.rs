@@ -85,6 +85,7 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::CauseSet;
     use crate::model::{Owner, Slice};
 
     fn slices(owner: Owner, cause: Cause, ns: u64) -> Slices {
@@ -112,7 +113,7 @@ mod tests {
         let mut waits = slices(Owner::CongestionWindow, Cause::SlowStart, 7);
         gap.flight.before = 19_000;
         assert!(restart.attribute(&gap, &mut waits));
-        assert_eq!(waits.causes(), 1 << Cause::ZeroWindow as u64);
+        assert_eq!(waits.causes(), CauseSet::of(&[Cause::ZeroWindow]));
         gap.flight.before = 19_001;
         assert!(!restart.attribute(&gap, &mut waits));
     }

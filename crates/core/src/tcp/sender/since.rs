@@ -1,11 +1,10 @@
 //! State of a sender since its last data segment.
 
-use crate::app::Side;
 use crate::judge::thresholds::ACK_TRAIN_NS;
 use crate::judge::{AckTrigger, Acks, MissingPackets, WindowProbes};
 use crate::model::Sighting;
 use crate::tcp::sender::space::SendSpace;
-use crate::wire::Segment;
+use crate::wire::{Segment, Side};
 
 /// The state since the last departure, if it is needed beyond the current segment. ACKs are applied
 /// when the sender does something, which is mostly a departure.

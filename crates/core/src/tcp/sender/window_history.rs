@@ -1,10 +1,10 @@
 //! History of the window that a sender was offered (RFC 9293 §3.8.6): closed windows, their probes,
 //! and heights at which the window limited the sender.
 
-use crate::app::Side;
 use crate::model::Sighting;
 use crate::tcp::sender::space::SendSpace;
 use crate::tcp::thresholds::WINDOW_ALIKE_PART;
+use crate::wire::Side;
 
 /// A height of the window, and the number of times that it limited the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! The first frame of each step of a three-way handshake, stored compactly.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::model::Sighting;
+use crate::wire::Side;
 
 /// A step of the three-way handshake.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
+pub(super) enum HandshakeStep {
     /// The first SYN.
     Syn,
     /// The first SYN-ACK.
@@ -30,30 +30,34 @@ pub(super) struct Steps {
 
 impl Steps {
     /// Returns the first frame of `step`, if it was seen.
-    pub fn get(&self, step: Step) -> Option<Sighting> {
+    pub fn get(&self, step: HandshakeStep) -> Option<Sighting> {
         let index = step as usize;
         let sighting = Sighting {
             frame: self.frames[index],
             time_ns: self.times_ns[index],
-            payload_bytes: if matches!(step, Step::Syn) { self.syn_bytes.into() } else { 0 },
-            from: if matches!(step, Step::SynAck) { Side::Server } else { Side::Client },
+            payload_bytes: if matches!(step, HandshakeStep::Syn) {
+                self.syn_bytes.into()
+            } else {
+                0
+            },
+            from: if matches!(step, HandshakeStep::SynAck) { Side::Server } else { Side::Client },
         };
         sighting.known()
     }
 
     /// Time of `step`, ns; 0 if it was not seen.
-    pub fn time_ns(&self, step: Step) -> u64 {
+    pub fn time_ns(&self, step: HandshakeStep) -> u64 {
         self.times_ns[step as usize]
     }
 
     /// Returns whether `step` was seen.
-    pub fn has(&self, step: Step) -> bool {
+    pub fn has(&self, step: HandshakeStep) -> bool {
         self.frames[step as usize] != FrameId::default()
     }
 
     /// Removes all steps but the SYN.
     pub fn forget_answer(&mut self) {
-        for step in [Step::SynAck, Step::Ack] {
+        for step in [HandshakeStep::SynAck, HandshakeStep::Ack] {
             let index = step as usize;
             self.frames[index] = FrameId::default();
             self.times_ns[index] = 0;
@@ -61,12 +65,12 @@ impl Steps {
     }
 
     /// Records `step`, unless it was seen before.
-    pub fn note(&mut self, step: Step, here: Sighting) {
+    pub fn note(&mut self, step: HandshakeStep, here: Sighting) {
         if !self.has(step) {
             let index = step as usize;
             self.frames[index] = here.frame;
             self.times_ns[index] = here.time_ns;
-            if matches!(step, Step::Syn) {
+            if matches!(step, HandshakeStep::Syn) {
                 self.syn_bytes = u16::try_from(here.payload_bytes).unwrap_or(u16::MAX);
             }
         }

@@ -81,7 +81,6 @@ impl SynMarks {
 pub struct Syn {
     /// Capture time, ns.
     pub time_ns: u64,
-    /// The frame.
     pub frame: FrameId,
     /// Its properties.
     pub marks: SynMarks,

@@ -1,14 +1,16 @@
 //! The exchanges in progress on one connection: what each of them waits for, and the attribution of
 //! time to them.
 
-use crate::app::{ErrorCode, Side};
+use crate::app::ErrorCode;
+use crate::capture::FrameId;
 use crate::judge::{self, Gap};
 use crate::model::{Owner, Sighting, Slice, Slices};
 use crate::queue::Queue;
-use crate::tcp::exchange::{Change, Exchange};
+use crate::tcp::exchange::{Change, Exchange, GapPlace};
 use crate::tcp::owed::{Debt, Rule};
 use crate::tcp::thresholds::HTTP2_CONTROL_BYTES;
 use crate::tcp::timeline::StreamProgress;
+use crate::wire::{BySide, Side};
 
 /// The exchanges in progress, the oldest first.
 #[derive(Clone, Debug, Default)]
@@ -35,13 +37,15 @@ impl InProgress {
         self.queue.back().is_some_and(|it| it.handshake.is_some() && !it.request_seen)
     }
 
-    /// Attributes a short time after `from_ns` to one owner.
+    /// Attributes a short time after `from_ns`, which `frame` ended, to one owner.
     #[inline]
-    pub fn attribute_plain(&mut self, owner: Owner, from_ns: u64, ns: u64) {
+    pub fn attribute_plain(&mut self, owner: Owner, (from_ns, frame): (u64, FrameId), ns: u64) {
         let to_ns = from_ns + ns;
         for exchange in self.queue.iter_mut() {
             if exchange.response_end.is_none() {
-                exchange.ledger.add(owner, ns.min(to_ns.saturating_sub(exchange.start_ns)));
+                let place = GapPlace::of_both(from_ns.max(exchange.start_ns), frame);
+                let ns = ns.min(to_ns.saturating_sub(exchange.start_ns));
+                exchange.ledger.add(Slice::plain(owner, ns), place);
             }
         }
     }
@@ -60,7 +64,7 @@ impl InProgress {
             (None, _) => true,
             // A client that has not taken in the response repeats its request.
             (Some(_), Some(repaired)) if gap.sender == Side::Client => {
-                gap.repair.deaf && exchange.began_at[Side::Client as usize] < repaired
+                gap.repair.deaf && exchange.began_at[Side::Client] < repaired
             }
             (Some(end), Some(repaired)) => repaired <= end.get(),
             (Some(_), None) => false,
@@ -162,7 +166,11 @@ impl InProgress {
     pub fn hold(&mut self, gap: &Gap, slices: &Slices) {
         let began = |it: &&mut Box<Exchange>| it.first.frame == gap.next.frame && !it.connects;
         if let Some(exchange) = self.queue.iter_mut().find(began) {
-            slices.iter().for_each(|slice| exchange.attribute(slice, gap));
+            let mut at_ns = gap.start_ns;
+            for slice in slices.iter() {
+                exchange.attribute_since(at_ns, slice, gap);
+                at_ns += slice.ns;
+            }
         }
     }
 
@@ -172,7 +180,7 @@ impl InProgress {
         let asked = self.queue.only().filter(|it| {
             it.request_seen && !it.response_seen && !it.in_handshake && it.response_end.is_none()
         });
-        asked.is_some_and(|it| passed.is_under_way(it.began_at[Side::Client as usize]))
+        asked.is_some_and(|it| passed.is_under_way(it.began_at[Side::Client]))
     }
 
     /// Removes the exchange that [`ask`](Self::ask) added: the fast path records it again.
@@ -186,9 +194,11 @@ impl InProgress {
     pub fn wait(&mut self, gap: &Gap) {
         if let Some(exchange) = self.queue.front_mut() {
             let path_ns = gap.rtt.known_ns.min(gap.len_ns());
-            exchange.ledger.add(Owner::Path, path_ns);
+            let at = GapPlace::of_both(gap.start_ns, gap.next.frame);
+            exchange.ledger.add(Slice::plain(Owner::Path, path_ns), at);
             exchange.note_rtt(gap);
-            exchange.attribute(&judge::busy(gap.sender, gap.len_ns() - path_ns), gap);
+            let own = judge::busy(gap.sender, gap.len_ns() - path_ns);
+            exchange.attribute_since(gap.start_ns + path_ns, &own, gap);
             (exchange.end_ns, exchange.last) = (gap.end_ns, gap.next);
         }
     }
@@ -241,15 +251,14 @@ impl InProgress {
     pub fn drop_message_before_fin(
         &mut self,
         last_bytes: u64,
-        positions: [u64; 2],
+        positions: BySide<u64>,
         asks_at_once: bool,
     ) {
         if !asks_at_once {
             return;
         }
         let Some(exchange) = self.queue.front_mut() else { return };
-        let sent_bytes =
-            |side: Side| positions[side as usize].saturating_sub(exchange.began_at[side as usize]);
+        let sent_bytes = |side: Side| positions[side].saturating_sub(exchange.began_at[side]);
         let short = u64::from(exchange.first.payload_bytes).max(last_bytes) <= HTTP2_CONTROL_BYTES
             && Side::ALL.into_iter().all(|side| sent_bytes(side) <= 2 * HTTP2_CONTROL_BYTES);
         if short && !exchange.connects && exchange.handshake.is_none() {
@@ -289,7 +298,7 @@ mod tests {
     #[test]
     fn short_times_count_from_the_start_of_an_exchange() {
         let mut all = in_progress(vec![Exchange { start_ns: 90, ..Exchange::default() }]);
-        all.attribute_plain(Owner::Bandwidth, 80, 15);
+        all.attribute_plain(Owner::Bandwidth, (80, FrameId::default()), 15);
         assert_eq!(all.front().map(|it| it.ledger.of(Owner::Bandwidth)), Some(5));
     }
 

@@ -1,9 +1,10 @@
 //! The marks in the content of a segment. They are kept until the silence before the segment is
 //! judged, because its content shows whether an exchange waited for it.
 
-use crate::app::{Label, Mark, Side};
+use crate::app::{Label, Mark};
 use crate::tcp::setup::Setup;
 use crate::tcp::timeline::{At, OverlappingMessage, Timeline};
+use crate::wire::Side;
 
 /// The marks of one segment, in order.
 #[derive(Clone, Debug, Default)]
@@ -106,7 +107,7 @@ impl Timeline {
     pub fn apply(&mut self, marks: &Marks, side: Side, mut at: At, setup: &mut Setup) {
         for Placed { position, open_ended, has_events, mark } in &marks.0 {
             (at.open_ended, at.has_events) = (*open_ended, *has_events);
-            (at.position, at.positions[side as usize]) = (*position, *position);
+            (at.position, at.positions[side]) = (*position, *position);
             match mark {
                 Kept::Kind(kind) => self.mark(Mark::Kind(kind), &at, setup),
                 Kept::Plain(mark) => self.mark(*mark, &at, setup),

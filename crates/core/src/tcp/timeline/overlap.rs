@@ -2,11 +2,11 @@
 //! are requests: SSH and HTTP/2 in TLS send window updates during transfers. Data that the other
 //! side then continues to send is no response to them.
 
-use crate::app::Side;
 use crate::judge::thresholds::{ALIKE_PART, INITIAL_WINDOW_BYTES};
 use crate::model::{Outcome, Owner};
 use crate::tcp::owed::Debt;
 use crate::tcp::timeline::Timeline;
+use crate::wire::Side;
 
 /// Whether data overlaps a message of the other side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Timeline {
             .queue
             .only()
             .filter(|_| self.may_be_over())
-            .map(|exchange| exchange.began_at[Side::Server as usize]);
+            .map(|exchange| exchange.began_at[Side::Server]);
         let Some(begun) = begun.filter(|&begun| passed.is_transfer(begun)) else {
             return OverlappingMessage::None;
         };
@@ -87,9 +87,7 @@ impl Timeline {
         }
         let reached_ns = self.cursor_ns + rtt_client_ns - rtt_client_ns / ALIKE_PART;
         let continued = self.exchanges.queue.back_mut().filter(|it| {
-            now_ns < reached_ns
-                && it.request_seen
-                && passed.is_transfer(it.began_at[Side::Client as usize])
+            now_ns < reached_ns && it.request_seen && passed.is_transfer(it.began_at[Side::Client])
         });
         let Some(exchange) = continued else { return false };
         (exchange.asked, exchange.response_seen, exchange.answered_ns) = (false, false, 0);
@@ -128,11 +126,12 @@ impl Timeline {
             self.exchanges.queue.push_back(answer);
             return;
         }
-        let position = positions[Side::Server as usize];
+        let position = positions[Side::Server];
         let (next_ns, next) = (Some(client_data_ns), Debt::Response);
         answer.settle_pauses(next_ns, rtt_client_ns, position, next, &mut self.pattern);
         answer.end(Outcome::Answered);
-        answer.ledger.add(Owner::Path, rtt_client_ns);
+        let last_byte = answer.last_byte();
+        answer.ledger.add_after(Owner::Path, rtt_client_ns, last_byte);
         self.done.push_back(answer);
     }
 }

@@ -1,9 +1,10 @@
 //! Fast path of the timeline: requests and responses of one segment, with nothing else in progress.
 
-use crate::app::{Label, Side};
+use crate::app::Label;
 use crate::model::{Outcome, Sighting};
 use crate::tcp::exchange::Exchange;
 use crate::tcp::timeline::Timeline;
+use crate::wire::{BySide, Side};
 use std::num::NonZeroU64;
 
 impl Timeline {
@@ -27,7 +28,7 @@ impl Timeline {
 
     /// Adds an exchange of this `kind`, whose whole request came with the ACK of the last response.
     #[inline]
-    pub fn ask(&mut self, seen: Sighting, positions: [u64; 2], kind: &Label) {
+    pub fn ask(&mut self, seen: Sighting, positions: BySide<u64>, kind: &Label) {
         let mut exchange = Exchange::begin(seen, seen.time_ns);
         (exchange.began_at, exchange.idle_ns) = (positions, self.paused_ns);
         (exchange.request_seen, exchange.asked) = (true, true);

@@ -3,13 +3,13 @@
 //! waits after such a message.
 
 use super::{At, Timeline};
-use crate::app::Side;
 use crate::judge::thresholds::{AT_ONCE_PART, HOST_DELAY_MAX_NS, INITIAL_WINDOW_BYTES};
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slices};
 use crate::tcp::exchange::{Change, Exchange};
 use crate::tcp::owed::{Debt, Owed, Rule};
 use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
+use crate::wire::Side;
 
 impl Timeline {
     /// Returns what the server owes for the only message that it has not answered; `None` if there is
@@ -17,8 +17,7 @@ impl Timeline {
     fn owed(&self, sent: u64) -> Option<Owed> {
         let it = self.exchanges.queue.only().filter(|it| it.is_unanswered())?;
         let bytes = it.first.payload_bytes;
-        let is_one_segment =
-            sent.saturating_sub(it.began_at[Side::Client as usize]) == u64::from(bytes);
+        let is_one_segment = sent.saturating_sub(it.began_at[Side::Client]) == u64::from(bytes);
         let may_be_receipt = !it.connects && it.handshake.is_none() && is_one_segment;
         let by_length = self.pattern.receipts.debt(bytes);
         let debt =
@@ -34,7 +33,7 @@ impl Timeline {
     pub(super) fn drop_acknowledgement(&mut self, at: &At) {
         let rtts_ns = at.rtt_client_ns + at.rtt_server_ns;
         let Some(Owed { since_ns, debt: Debt::Unknown(rule) }) =
-            self.owed(at.positions[Side::Client as usize])
+            self.owed(at.positions[Side::Client])
         else {
             return;
         };

@@ -210,10 +210,10 @@ fn a_prediction_is_held_against_times_on_the_wire_where_these_can_tell() {
     truth.on_wire_after_fix_ns =
         Some(Latency { p50_ns: 8_100_000, ..truth.latency_after_fix_ns.unwrap_or_default() });
     assert_eq!(held_against(&truth), Some(8_100_000));
-    let asked = Asked { client_endpoint: "10.0.0.1:4000".to_owned(), error: None };
+    let asked = TrueRequest { client_endpoint: "10.0.0.1:4000".to_owned(), error: None };
     truth.requests = vec![asked.clone()];
     assert_eq!(held_against(&truth), Some(8_100_000));
-    truth.requests.push(Asked { client_endpoint: String::new(), ..asked });
+    truth.requests.push(TrueRequest { client_endpoint: String::new(), ..asked });
     assert_eq!(held_against(&truth), None, "a run of ping is no exchange of a report");
     truth.requests.pop();
     truth.causes[0].from_capture.unseen_at.push("client".to_owned());

@@ -9,7 +9,7 @@
 
 use serde::Serialize;
 
-use super::flow::{FLOW_BYTES, Fields, Flow, Seen};
+use super::flow::{FLOW_BYTES, Fields, Flow, HookedFlow};
 use super::object::Object;
 
 /// `struct sndbuf_count` in sndbuf_wait.h.
@@ -70,7 +70,7 @@ pub(super) fn forget(object: &mut Object, before_ns: u64) {
     object.forget::<FLOW_BYTES, COUNT_BYTES>("finished", before_ns);
 }
 
-fn parse(seen: Seen, fields: &mut Fields<'_>) -> Option<SndbufWait> {
+fn parse(seen: HookedFlow, fields: &mut Fields<'_>) -> Option<SndbufWait> {
     Some(SndbufWait {
         flow: seen.flow?,
         netns: seen.netns,

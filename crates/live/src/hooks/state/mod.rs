@@ -3,13 +3,13 @@
 use serde::Serialize;
 
 use super::flow::{FLOW_BYTES, Fields, Flow};
-use crate::diag::State;
+use crate::diag::TcpState;
 
 /// `struct state_record` in state.h.
 const RECORD_BYTES: usize = 16 + FLOW_BYTES + 28;
 
 /// A connection or listener that opened or closed. A connection opens in
-/// [`State::Established`] and closes in [`State::Close`]; a listener opens in [`State::Listen`].
+/// [`TcpState::Established`] and closes in [`TcpState::Close`]; a listener opens in [`TcpState::Listen`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StateChange {
     /// Time of the change by `CLOCK_MONOTONIC`, ns.
@@ -24,9 +24,9 @@ pub struct StateChange {
     /// Name of its thread.
     pub command: String,
     /// State before.
-    pub old_state: State,
+    pub old_state: TcpState,
     /// State after.
-    pub new_state: State,
+    pub new_state: TcpState,
     /// Time for which it was open, ns; `None` if it was never open or was open before the hook was
     /// attached.
     pub open_ns: Option<u64>,
@@ -44,8 +44,8 @@ pub(super) fn parse(record: &[u8]) -> Option<StateChange> {
         netns: seen.netns,
         pid: (pid > 0).then_some(pid),
         command,
-        old_state: State::from_kernel(old_state)?,
-        new_state: State::from_kernel(new_state)?,
-        open_ns: (new_state == State::Close as u8 && opened_ns > 0).then(|| time_ns - opened_ns),
+        old_state: TcpState::from_kernel(old_state)?,
+        new_state: TcpState::from_kernel(new_state)?,
+        open_ns: (new_state == TcpState::Close as u8 && opened_ns > 0).then(|| time_ns - opened_ns),
     })
 }

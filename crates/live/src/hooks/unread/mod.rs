@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::flow::{FLOW_BYTES, Fields, Flow, Seen};
+use super::flow::{FLOW_BYTES, Fields, Flow, HookedFlow};
 use super::object::Object;
 
 /// `struct unread_count` in unread.h.
@@ -57,7 +57,7 @@ pub(super) fn forget(object: &mut Object, before_ns: u64) {
     object.forget::<FLOW_BYTES, COUNT_BYTES>("finished", before_ns);
 }
 
-fn parse(seen: Seen, since_ns: Option<u64>, fields: &mut Fields<'_>) -> Option<Unread> {
+fn parse(seen: HookedFlow, since_ns: Option<u64>, fields: &mut Fields<'_>) -> Option<Unread> {
     let flow = seen.flow?;
     let (pid, command) = (fields.u32(), fields.text::<16>());
     let unread_at_close = fields.u32() != 0;

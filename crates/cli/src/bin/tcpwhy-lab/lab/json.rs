@@ -3,7 +3,7 @@
 use super::diagnosis::Diagnosis;
 use super::keep::Held;
 use super::list::fix;
-use super::outcome::Outcome;
+use super::outcome::CaseOutcome;
 use crate::lab::error::Error;
 use serde_json::{Map, Value, json};
 use tcpwhy_core::report::{comparison, json};
@@ -11,7 +11,7 @@ use tcpwhy_core::report::{comparison, json};
 /// Returns the whole document. `held` describes the stage if it was kept up.
 ///
 /// # Errors A value has no JSON form.
-pub fn story(outcome: &Outcome<'_>, again: &str, held: Option<&Held>) -> Result<Value, Error> {
+pub fn story(outcome: &CaseOutcome<'_>, again: &str, held: Option<&Held>) -> Result<Value, Error> {
     let version = env!("CARGO_PKG_VERSION");
     let case = outcome.case;
     Ok(json!({

@@ -1,7 +1,7 @@
 //! `--keep`: a process of its own keeps the stage up until `tcpwhy lab clean` ends it.
 
 use super::args::RunArgs;
-use super::outcome::Outcome;
+use super::outcome::CaseOutcome;
 use crate::lab::error::Error;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -73,7 +73,7 @@ pub fn start(asked: &RunArgs) -> Result<Held, Error> {
 }
 
 /// Returns commands that the user can try on the stage.
-pub fn commands(held: &Held, outcome: &Outcome<'_>, look: &Look) -> String {
+pub fn commands(held: &Held, outcome: &CaseOutcome<'_>, look: &Look) -> String {
     let mut page = Page::new(look);
     page.line("");
     let title = look.paint(Paint::Bold, "kept up, with the fault");

@@ -19,7 +19,7 @@ mod verify;
 use crate::lab::error::Error;
 use args::{Arguments, LabCommand, RunArgs};
 use clap::{CommandFactory, Parser};
-use outcome::Outcome;
+use outcome::CaseOutcome;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tcpwhy_cli::progress::Waiting;
@@ -91,7 +91,7 @@ fn run_case(asked: &RunArgs) -> Result<ExitCode, Error> {
         true => treated::run(case, asked, out)?,
         false => waited(case, &options(asked, out), asked)?,
     };
-    let outcome = Outcome { is_treated: asked.treat, ..Outcome::of(case, &result)? };
+    let outcome = CaseOutcome { is_treated: asked.treat, ..CaseOutcome::of(case, &result)? };
     let again = again(asked);
     let held = if asked.keep { Some(keep::start(asked)?) } else { None };
     let text = if asked.json {

@@ -7,7 +7,7 @@ use tcpwhy_core::model::{Finding, units};
 use tcpwhy_lab::{Case, CaseResult, Cause, Class, Labels, Request, Role};
 
 /// A case after its runs, with the diagnoses of their captures.
-pub struct Outcome<'a> {
+pub struct CaseOutcome<'a> {
     /// The case.
     pub case: &'a Case,
     /// The results of its runs.
@@ -24,7 +24,7 @@ pub struct Outcome<'a> {
     pub is_treated: bool,
 }
 
-impl<'a> Outcome<'a> {
+impl<'a> CaseOutcome<'a> {
     /// Diagnoses all captures.
     ///
     /// # Errors A capture cannot be read.

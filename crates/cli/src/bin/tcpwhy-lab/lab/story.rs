@@ -3,7 +3,7 @@
 mod diagnosis;
 mod set_up;
 
-use super::outcome::{Outcome, failed};
+use super::outcome::{CaseOutcome, failed};
 use super::treated;
 use crate::lab::error::Error;
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use tcpwhy_lab::{Class, Labels};
 /// Renders the whole text. `again` is the command that repeats the run.
 ///
 /// # Errors A capture cannot be read again.
-pub fn tell(outcome: &Outcome<'_>, again: &str, look: &Look) -> Result<String, Error> {
+pub fn tell(outcome: &CaseOutcome<'_>, again: &str, look: &Look) -> Result<String, Error> {
     let mut story = title(outcome, look);
     story += &set_up::set_up(outcome, again, look);
     story += &user(outcome.labels(), look);
@@ -27,7 +27,7 @@ pub fn tell(outcome: &Outcome<'_>, again: &str, look: &Look) -> Result<String, E
     Ok(story)
 }
 
-fn title(outcome: &Outcome<'_>, look: &Look) -> String {
+fn title(outcome: &CaseOutcome<'_>, look: &Look) -> String {
     let mut page = Page::new(look);
     let case = outcome.case;
     let name = look.paint(Paint::Bold, case.name);
@@ -99,7 +99,7 @@ fn per_second(labels: &Labels) -> f64 {
 }
 
 /// Draws the exchange that shows the cause best.
-fn wire(outcome: &Outcome<'_>, look: &Look) -> Result<String, Error> {
+fn wire(outcome: &CaseOutcome<'_>, look: &Look) -> Result<String, Error> {
     let (Some(diagnosis), Some(finding)) = (outcome.diagnosis(), outcome.finding()) else {
         return Ok(String::new());
     };
@@ -109,7 +109,7 @@ fn wire(outcome: &Outcome<'_>, look: &Look) -> Result<String, Error> {
     Ok(page.finish() + &ladder.render(look))
 }
 
-fn fix(outcome: &Outcome<'_>, look: &Look) -> String {
+fn fix(outcome: &CaseOutcome<'_>, look: &Look) -> String {
     let Some(knob) = outcome.case.knob else { return String::new() };
     let labels = outcome.labels();
     let page = if outcome.is_treated {
@@ -144,7 +144,7 @@ fn fix(outcome: &Outcome<'_>, look: &Look) -> String {
 }
 
 /// Compares the latency that the capture with the fault predicted with the latency after the fix.
-fn predicted(page: &mut Page<'_>, outcome: &Outcome<'_>) {
+fn predicted(page: &mut Page<'_>, outcome: &CaseOutcome<'_>) {
     let Some(finding) = outcome.finding() else { return };
     let then = prediction::in_another_run(&finding.counterfactual);
     // Each of several causes is predicted as if it alone were removed, and at its own server.
@@ -165,7 +165,7 @@ fn predicted(page: &mut Page<'_>, outcome: &Outcome<'_>) {
     page.listed("prediction", &lines);
 }
 
-fn verdict(outcome: &Outcome<'_>, look: &Look) -> String {
+fn verdict(outcome: &CaseOutcome<'_>, look: &Look) -> String {
     let mut page = Page::new(look);
     page.line("");
     let paint = if outcome.is_good() { Paint::Good } else { Paint::Fault };
@@ -174,7 +174,7 @@ fn verdict(outcome: &Outcome<'_>, look: &Look) -> String {
 }
 
 /// Says where the captures are, if they are kept.
-pub fn captures(outcome: &Outcome<'_>, look: &Look) -> String {
+pub fn captures(outcome: &CaseOutcome<'_>, look: &Look) -> String {
     let mut page = Page::new(look);
     let dir = outcome.result.dir.display().to_string();
     page.labelled("captures", &cut(&units::printable(&dir), look.width));

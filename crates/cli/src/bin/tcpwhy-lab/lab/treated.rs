@@ -1,6 +1,6 @@
 //! `--treat`: `tcpwhy treat` cures cases while their load runs, instead of a restart with the fix.
 
-use super::outcome::{Outcome, failed};
+use super::outcome::{CaseOutcome, failed};
 use super::verify::{Progress, VerifyArgs};
 use super::{Temporary, options};
 use crate::lab::args::RunArgs;
@@ -19,7 +19,7 @@ use tcpwhy_core::model::units;
 use tcpwhy_core::report::{left, right};
 use tcpwhy_lab::run::uncaptured;
 use tcpwhy_lab::treated::{Ends, load_time, run_treated};
-use tcpwhy_lab::verify::{Outcome as Ran, Task, params_of, plan_treated, run_all};
+use tcpwhy_lab::verify::{Task, TaskOutcome as Ran, params_of, plan_treated, run_all};
 use tcpwhy_lab::{Case, CaseResult, LabError, Labels, RunOptions, Treat, Variant, cleanup};
 
 /// A treatment works if it brings at least this share of the improvement of the fix.
@@ -132,7 +132,7 @@ fn ends_ns(likely_ns: u64) -> (u64, u64) {
 
 impl Row {
     fn of(case: &'static Case, run: &CaseResult, treated: CaseResult) -> Result<Self, Error> {
-        let outcome = Outcome::of(case, run)?;
+        let outcome = CaseOutcome::of(case, run)?;
         let labels = outcome.labels();
         let lost_ns = outcome.diagnosis().map_or(0, |it| it.lost_ns(outcome.causes()));
         let left_ns = labels.wall_ns.saturating_sub(lost_ns) / labels.exchanges.max(1);

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tcpwhy_core::model::units;
 use tcpwhy_lab::score::{Judged, Score, render_wrong};
-use tcpwhy_lab::verify::{Outcome, Task, plan, run_all};
+use tcpwhy_lab::verify::{Task, TaskOutcome, plan, run_all};
 use tcpwhy_lab::{LabError, RunOptions, cleanup};
 
 /// Shown below the options in the help.
@@ -152,7 +152,7 @@ struct Verification<'a> {
 
 impl Verification<'_> {
     /// Judges the diagnoses of a task's captures; returns them with the seed of the run.
-    fn judge(&self, task: &Task, outcome: Outcome) -> Result<(u64, Vec<Judged>), Error> {
+    fn judge(&self, task: &Task, outcome: TaskOutcome) -> Result<(u64, Vec<Judged>), Error> {
         let judged = outcome.map_err(Error::from).and_then(|result| {
             let judged = match self.live {
                 true => live::judge_live(task, self.out, &result),

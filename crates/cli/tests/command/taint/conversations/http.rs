@@ -1,7 +1,7 @@
 //! Conversations in HTTP/1, WebSocket and HTTP/2.
 
 use super::{Conversation, Said, Tokens, talk};
-use tcpwhy_core::app::Side::{Client, Server};
+use tcpwhy_core::wire::Side::{Client, Server};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 

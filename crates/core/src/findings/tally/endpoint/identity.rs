@@ -1,7 +1,8 @@
 //! The identity of a server, as its packets show it.
 
-use crate::app::{Protocol, Side};
+use crate::app::Protocol;
 use crate::tcp::Connection;
+use crate::wire::Side;
 
 /// The identity of a server, as its packets show it.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +17,7 @@ pub struct Identity {
 
 impl Identity {
     pub(super) fn connection(&mut self, connection: &Connection) {
-        let ttl = connection.senders[Side::Server as usize].packets.last.ttl;
+        let ttl = connection.senders[Side::Server].packets.last.ttl;
         self.add(ttl, connection.framer.protocol(), connection.view().software(Side::Server));
     }
 

@@ -1,9 +1,9 @@
 //! Round trips to an endpoint: their duration, and the number that exchanges needed.
 
-use crate::app::Side;
 use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN};
 use crate::model::Histogram;
 use crate::tcp::{Connection, Exchange};
+use crate::wire::Side;
 
 /// Round trips to an endpoint.
 #[derive(Clone, Debug, Default)]

@@ -5,10 +5,10 @@ use super::continuations::Continuations;
 use super::nagle::NagleSums;
 use super::retransmissions::Retransmissions;
 use super::window_limits::WindowLimits;
-use crate::app::Side;
 use crate::findings::notes::Noticed;
 use crate::model::Histogram;
 use crate::tcp::Connection;
+use crate::wire::Side;
 
 /// Sums of the events at the senders of one side of an endpoint's connections.
 #[derive(Clone, Debug, Default)]
@@ -36,7 +36,7 @@ pub struct SenderTally {
 impl SenderTally {
     /// Counts the events at the sender of `side`.
     pub(super) fn connection(&mut self, connection: &Connection, side: Side) {
-        let sender = &connection.senders[side as usize];
+        let sender = &connection.senders[side];
         if !sender.is_troubled() && sender.bulk.is_none() {
             // No such event occurred.
             return;

@@ -1,14 +1,14 @@
 //! Parsing of messages on the fast path that do not repeat known bytes: the connection stays on the
 //! fast path while each segment is one whole message.
 
-use crate::app::{ErrorCode, Framer, Label, Mark, Side};
+use crate::app::{ErrorCode, Framer, Label, Mark};
 use crate::judge::Gap;
 use crate::model::Sighting;
 use crate::tcp::connection::Connection;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Shared;
 use crate::tcp::timeline::{At, Timeline};
-use crate::wire::Segment;
+use crate::wire::{Segment, Side};
 
 /// The parts of a segment parsed so far; the segment should be one whole message.
 #[derive(Clone, Default)]
@@ -114,7 +114,7 @@ impl Connection {
             }
             None => {}
         }
-        self.streams[side as usize].pass(start + u64::from(segment.payload_len));
+        self.streams[side].pass(start + u64::from(segment.payload_len));
         self.timeline.exchanges.touch(Sighting::of(side, segment));
     }
 
@@ -146,7 +146,7 @@ fn pass(
     mark: Mark<'_>,
 ) {
     at.open_ended = false;
-    (at.position, at.positions[side as usize]) = (position, position);
+    (at.position, at.positions[side]) = (position, position);
     timeline.mark(mark, &at, setup);
 }
 

@@ -1,7 +1,7 @@
 //! The section with the diagnosis and the truth.
 
 use super::section;
-use crate::lab::outcome::Outcome;
+use crate::lab::outcome::CaseOutcome;
 use tcpwhy_core::model::units;
 use tcpwhy_core::report::{Look, Page, text};
 use tcpwhy_lab::{Cause, Labels};
@@ -11,7 +11,7 @@ const FINDINGS_MAX: usize = 3;
 
 /// Renders tcpwhy's diagnosis, then the truth, the kernel's statistics, and the diagnosis at the
 /// other end.
-pub fn diagnosis(outcome: &Outcome<'_>, look: &Look) -> String {
+pub fn diagnosis(outcome: &CaseOutcome<'_>, look: &Look) -> String {
     let Some(diagnosis) = outcome.diagnosis() else { return String::new() };
     let at =
         format!("from the capture at the {}, which knows nothing of the above", diagnosis.vantage);
@@ -51,7 +51,7 @@ pub fn diagnosis(outcome: &Outcome<'_>, look: &Look) -> String {
 }
 
 /// Says which other cause would produce the same packets.
-fn alike(outcome: &Outcome<'_>) -> Option<String> {
+fn alike(outcome: &CaseOutcome<'_>) -> Option<String> {
     let (truth, found) = (outcome.causes().first()?.cause, outcome.finding()?.cause.id());
     let verdicts = outcome.causes().iter().flat_map(|cause| &cause.from_capture.verdicts);
     let is_alike = outcome.causes().iter().all(|cause| cause.cause != found)

@@ -1,7 +1,7 @@
 //! The section with the set-up: ends and link, fault, software, parameters.
 
 use super::section;
-use crate::lab::outcome::Outcome;
+use crate::lab::outcome::CaseOutcome;
 use tcpwhy_core::model::units;
 use tcpwhy_core::report::{Look, Page, Paint, columns_of, right};
 use tcpwhy_lab::describe::fill;
@@ -13,7 +13,7 @@ use tcpwhy_lab::{Class, Labels, Link, tables};
 const IS_SELDOM: [&str; 4] = ["any_interface", "bbr", "ipv6", "snaplen_bytes"];
 
 /// Renders the section. `again` is the command that repeats the run.
-pub fn set_up(outcome: &Outcome<'_>, again: &str, look: &Look) -> String {
+pub fn set_up(outcome: &CaseOutcome<'_>, again: &str, look: &Look) -> String {
     let labels = outcome.labels();
     let mut page = section(look, "set up", "in network namespaces of its own");
     topology(&mut page, labels);
