@@ -18,6 +18,7 @@ use super::sniff::{Hint, Sniffer, asks_nothing, proxy_header};
 use super::tls::{self, Tls};
 use super::{ldap, memcached};
 use crate::wire::{BySide, Side};
+use spoken::Spoken;
 
 /// A parser's instruction for the bytes after those that it has examined.
 pub(super) enum Next {
@@ -74,8 +75,8 @@ pub struct Framer {
     last: Option<Side>,
     /// Commands and replies, if the server greets like a server of them.
     dialogue: Option<Box<Dialogue>>,
-    /// Either side has sent something.
-    begun: bool,
+    /// What both sides have sent last.
+    spoken: Spoken,
 }
 
 impl Framer {
@@ -91,7 +92,7 @@ impl Framer {
             hunting: mid_stream,
             last: None,
             dialogue: None,
-            begun: false,
+            spoken: Spoken::default(),
         }
     }
 
@@ -354,7 +355,9 @@ impl Framer {
         if bytes.is_empty() && missing == 0 {
             return;
         }
-        if self.begun && self.dialogue.is_none() || self.protocol != Protocol::Turns {
+        let begun = self.spoken.has_begun();
+        self.spoken.note(from, bytes, missing);
+        if begun && self.dialogue.is_none() || self.protocol != Protocol::Turns {
             return self.run(from, bytes, missing, None, known, on);
         }
         let ends_unasked = self.dialogue.as_ref().is_some_and(|it| it.ends_unasked(bytes));
@@ -362,7 +365,7 @@ impl Framer {
             self.exchanges.set_aside = true;
             return;
         }
-        let said = self.listen(from, bytes, missing);
+        let said = self.listen(from, bytes, missing, !begun);
         self.run(from, bytes, missing, None, known, on);
         self.mark_said(bytes, said, known, on);
     }

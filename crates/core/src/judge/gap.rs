@@ -76,6 +76,9 @@ pub struct Gap {
     pub behind_hole: bool,
     /// ACKs in the gap show that the sender sent data that is missing in the capture.
     pub has_sent_unseen: bool,
+    /// Time of the ACK by which the sender shows in the gap that its peer sent last what is missing in the
+    /// capture, ns; 0 if there is none. What ended the gap answers that data.
+    pub unseen_until_ns: u64,
     /// Round trips of the path and its legs.
     pub rtt: RoundTrips,
     /// ACKs that took effect in the gap.
@@ -121,6 +124,16 @@ impl Gap {
         self.next = Sighting::of(self.sender, segment);
         self.next_len = u64::from(segment.payload_len);
         self.next_pushed = segment.flags.0 & (TcpFlags::PSH | TcpFlags::FIN) != 0;
+    }
+
+    /// Time of the silence that is not the sender's because it may not have had the data yet that the
+    /// capture misses, ns. A client that has had it is between two exchanges.
+    pub fn unseen_ns(&self) -> u64 {
+        match self.sender {
+            _ if self.unseen_until_ns == 0 => 0,
+            Side::Client => self.len_ns(),
+            Side::Server => self.unseen_until_ns.min(self.end_ns).saturating_sub(self.start_ns),
+        }
     }
 
     /// Length of the silence, ns.

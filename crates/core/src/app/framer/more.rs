@@ -40,6 +40,9 @@ impl Framer {
         if !is_more {
             return false;
         }
+        if skip == 0 {
+            self.spoken.note(from, bytes, missing);
+        }
         self.skip[from] = skip.saturating_sub(total);
         (self.exchanges.is_in_exchange, self.exchanges.set_aside) = (true, false);
         true
@@ -61,7 +64,7 @@ impl Framer {
             && self.exchanges.is_only_responding();
         is_turn
             && match self.protocol {
-                Protocol::Turns => self.begun && self.dialogue.is_none(),
+                Protocol::Turns => self.spoken.has_begun() && self.dialogue.is_none(),
                 Protocol::Tls => false,
                 _ => true,
             }

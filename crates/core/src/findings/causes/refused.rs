@@ -34,7 +34,10 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         } else {
             proof.add_frame("reset", reset);
             let [of_reset, _] = scene.connection.cold.ending().reset_ttls;
-            proof.add_fact("rst_ttl", Fact::Count(of_reset.into()));
+            // No device lies within a host.
+            if !scene.connection.key.is_within_host() {
+                proof.add_fact("rst_ttl", Fact::Count(of_reset.into()));
+            }
         }
         proof.add_fact("rtt_ns", Fact::Ns(answer.time_ns.saturating_sub(syn.time_ns)));
     }

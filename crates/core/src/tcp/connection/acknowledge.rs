@@ -70,8 +70,12 @@ impl Connection {
         }
         // A RST acknowledges whatever segment it answers, in the stream or not (RFC 9293 §3.10.7.1).
         let is_rst = segment.flags.has(TcpFlags::RST);
+        let nxt = self.senders[peer].space.nxt;
         let missing = if is_rst { None } else { self.senders[peer].skip_unseen() };
         if let Some(missing) = missing {
+            if una_now > nxt {
+                self.senders[peer].since.stored_mut().end_unseen_ns = segment.time_ns;
+            }
             self.settle(&Event::Unseen { side: side.peer() });
             self.skip_missing(missing, side.peer(), segment, shared);
         }

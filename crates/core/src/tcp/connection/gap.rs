@@ -78,6 +78,10 @@ impl Knowledge<'_> {
             misses_data: since.misses_data,
             behind_hole: false,
             has_sent_unseen: since.has_sent_unseen,
+            unseen_until_ns: match self.senders[side.peer()].since.end_unseen_ns() {
+                at_ns if since.misses_data => at_ns,
+                _ => 0,
+            },
             rtt: self.path.round_trips(side),
             acks: self.acks_in_gap(side, since),
             duplicates: sender.history().losses.duplicates,

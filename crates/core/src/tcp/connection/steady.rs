@@ -28,7 +28,7 @@ use crate::wire::{BySide, Segment, SegmentFlags, Side, TcpFlags};
 const PLAIN: u8 = TcpFlags::ACK | TcpFlags::PSH;
 
 /// Properties that no segment on the fast path has.
-const ODD_FACTS: u16 =
+const ODD_FACTS: u32 =
     SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE | SegmentFlags::CLOCK_SET;
 
 /// Phase of the current exchange on the fast path.

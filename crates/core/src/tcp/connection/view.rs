@@ -52,6 +52,11 @@ impl<'a> View<'a> {
         self.0.cold.ended().is_some_and(|ending| ending.is_unacknowledged(&self.0.senders))
     }
 
+    /// Returns whether the server closed first, `ns` or longer after the last data.
+    pub fn is_closed_idle(self, ns: u64) -> bool {
+        self.0.cold.ended().is_some_and(|ending| ending.has_closed_idle(ns, &self.0.senders))
+    }
+
     /// Returns whether ACKs without data were sent and none of them was captured.
     pub fn lacks_acks(self) -> bool {
         !self.0.pure_acks && self.0.cold.faults().missing_acks > 0

@@ -1,6 +1,7 @@
 //! Connection set-ups at an endpoint.
 
 use crate::findings::causes::syn_flood::Flood;
+use crate::judge::thresholds::APPLICATION_TIMEOUT_MIN_NS;
 use crate::tcp::{Connection, Exchange};
 
 /// Sums of the connection set-ups at an endpoint.
@@ -16,6 +17,8 @@ pub struct SetUps {
     pub flood: Flood,
     /// Number of exchanges that included a set-up.
     pub exchanges: u64,
+    /// Number of connections that the server closed because they were idle.
+    pub closed_idle: u64,
     /// Time that set-ups took beyond a round trip, so that distance does not explain it, ns.
     pub late_ns: u64,
 }
@@ -30,6 +33,8 @@ impl SetUps {
         self.established += u64::from(setup.established_ns().is_some());
         self.answered += u64::from(setup.syn_ack_first_ns().is_some());
         self.repeated += u64::from(setup.syns > 1);
+        let is_closed = connection.view().is_closed_idle(APPLICATION_TIMEOUT_MIN_NS);
+        self.closed_idle += u64::from(is_closed);
     }
 
     pub(super) fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
@@ -46,6 +51,7 @@ impl SetUps {
         self.repeated += other.repeated;
         self.flood.merge(&other.flood);
         self.exchanges += other.exchanges;
+        self.closed_idle += other.closed_idle;
         self.late_ns += other.late_ns;
     }
 }
