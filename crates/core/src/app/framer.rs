@@ -1,5 +1,6 @@
 //! The framer of one connection: skips known bodies and passes the other bytes to its parser.
 
+mod more;
 mod spoken;
 
 use super::dialogue::Dialogue;
@@ -9,9 +10,8 @@ use super::http::Http;
 use super::known::KnownHeaders;
 use super::machine::Machine;
 use super::mark::Mark;
-use super::mysql::only_report_progress;
 use super::packets::Packets;
-use super::postgres::{Postgres, only_asynchronous};
+use super::postgres::Postgres;
 use super::protocol::Protocol;
 use super::redis::Redis;
 use super::sniff::{Hint, Sniffer, asks_nothing, proxy_header};
@@ -233,22 +233,6 @@ impl Framer {
         self.exchanges.set_aside && !self.exchanges.is_in_exchange
     }
 
-    /// Returns whether `bytes`, the next of `from` and captured completely, only keep the
-    /// connection open, report progress, or are the client's goodbye.
-    #[inline]
-    pub fn says_nothing(&self, from: Side, bytes: &[u8]) -> bool {
-        self.skip[from] == 0
-            && match &self.machine {
-                Machine::Frames(frames) => frames.only_keeps_alive(from, bytes),
-                Machine::Mysql(mysql) => mysql.is_between(from) && only_report_progress(bytes),
-                Machine::Postgres(postgres) => {
-                    postgres.is_between(from) && only_asynchronous(bytes)
-                }
-                Machine::Tls(tls) => from == Side::Client && tls.is_goodbye(bytes),
-                _ => false,
-            }
-    }
-
     /// Returns whether this is a WebSocket connection on which no Close frame has passed.
     pub fn lacks_close_frame(&self) -> bool {
         matches!(&self.machine, Machine::Frames(frames) if frames.lacks_close_frame())
@@ -362,14 +346,12 @@ impl Framer {
         known: &mut KnownHeaders,
         on: &mut dyn FnMut(u32, Mark<'_>),
     ) {
-        let total = bytes.len() as u64 + u64::from(missing);
-        let skip = &mut self.skip[from];
-        (self.exchanges.is_in_exchange, self.exchanges.set_aside) = (*skip > 0, false);
-        if *skip > total {
-            *skip -= total;
+        if self.take_more(from, bytes, missing) {
             return;
         }
-        if total == 0 {
+        let is_body = self.skip[from] > 0;
+        (self.exchanges.is_in_exchange, self.exchanges.set_aside) = (is_body, false);
+        if bytes.is_empty() && missing == 0 {
             return;
         }
         if self.begun && self.dialogue.is_none() || self.protocol != Protocol::Turns {

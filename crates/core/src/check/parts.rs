@@ -129,12 +129,13 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
             holds(ends(seg) || seg.len > 0, "neither closes nor carries data")
         },
         (_, "end") => |case, _, index| holds(ends(case.seg(index)?), "does not end the connection"),
-        (C::ServerThink | C::ClientThink | C::TlsHandshake, "flight_end" | "pause") => {
-            |case, _, index| {
-                let seg = case.seg(index)?;
-                holds(seg.takes_space() || seg.ack.is_some(), "neither carries nor acknowledges")
-            }
-        }
+        (
+            C::ServerThink | C::UpstreamWait | C::ClientThink | C::TlsHandshake,
+            "flight_end" | "pause",
+        ) => |case, _, index| {
+            let seg = case.seg(index)?;
+            holds(seg.takes_space() || seg.ack.is_some(), "neither carries nor acknowledges")
+        },
         (C::Bandwidth, "last") => |case, _, index| {
             let seg = case.seg(index)?;
             holds(seg.takes_space() || ends(seg), "carries nothing, and ends nothing")?;
@@ -156,7 +157,7 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
                 holds(seg.from == Side::Client && asks, "is not the client's, or carries nothing")
             }
         }
-        (C::ServerThink, "response") => |case, at, index| {
+        (C::ServerThink | C::UpstreamWait, "response") => |case, at, index| {
             holds(case.seg(index)?.from == Side::Server, "is not the server's")?;
             carries(case, at, index)
         },

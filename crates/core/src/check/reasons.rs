@@ -34,7 +34,7 @@ pub(super) fn of(cause: Cause, other: Cause, why: &str) -> Option<Checker> {
         },
         (_, _, "ack_clocked" | "peer_ready") => clocked,
         (_, _, "not_ack_clocked") => not_clocked,
-        (C::ServerThink | C::ClientThink, _, "window_open") => never_closed,
+        (C::ServerThink | C::UpstreamWait | C::ClientThink, _, "window_open") => never_closed,
         (C::Reset, C::ZeroWindow, "window_open") => open_at_the_reset,
         (_, _, "window_open") => window_open,
         (_, _, "held_small") => held_small,

@@ -11,8 +11,8 @@ use crate::findings::notes::Noticed;
 use crate::findings::tally::{CauseTally, First, Key, Part, Tally};
 use crate::findings::thresholds::TAIL_SHARE;
 use crate::findings::{
-    costs, endpoints, failed_upstream, forward_proxies, harmless_waits, held_by_attempt, nested,
-    refusals, released, scans, serial, settling, upstream_wait,
+    blocked, costs, endpoints, failed_upstream, forward_proxies, harmless_waits, held_by_attempt,
+    nested, refusals, released, scans, serial, settling, upstream_wait,
 };
 use crate::model::{
     Cause, Class, Culprit, Family, Finding, Observation, Report, SlowExchange, Totals,
@@ -38,6 +38,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     let mut nested = upstream_wait::settle(&mut findings, &tally, floors);
     serial::settle(&mut findings, &tally, &nested);
     released::settle(&mut findings, &tally, &nested);
+    blocked::settle(&mut findings, &tally, &nested);
     held_by_attempt::settle(&mut findings, &tally, floors, &mut nested);
     report.observations.extend(scans.observe());
     report.observations.extend(minor_observations(&faults.minor, wall_ns));

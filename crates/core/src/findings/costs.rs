@@ -193,7 +193,7 @@ fn of_very_few(finding: &Finding, facts: &Facts) -> Facts {
 }
 
 /// Latency without a cost that is spread evenly over the exchanges.
-fn scaled(latency: &Latency, share: f64) -> Latency {
+pub(super) fn scaled(latency: &Latency, share: f64) -> Latency {
     let scale = |ns: u64| (ns as f64 * share) as u64;
     Latency {
         p50_ns: scale(latency.p50_ns),

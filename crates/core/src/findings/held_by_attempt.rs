@@ -12,6 +12,7 @@ use crate::findings::thresholds::COST_MIN_NS;
 use crate::judge::thresholds::AT_ONCE_PART;
 use crate::model::{Cause, Fact, Finding, Owner, Role};
 use crate::wire::Endpoint;
+use std::collections::HashSet;
 
 /// The end of a connection that makes the attempt.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,12 +21,33 @@ enum End {
     Server,
 }
 
+/// An exchange that may wait for an attempt.
+struct Held {
+    client: [u8; 16],
+    server: Endpoint,
+    /// Time of the request, or of the SYN before it, ns.
+    start_ns: u64,
+    answered_ns: u64,
+}
+
+impl Held {
+    fn of_first(first: &First) -> Self {
+        let &First { client, server, start_ns, answered_ns, .. } = first;
+        Self { client, server, start_ns, answered_ns }
+    }
+
+    /// Returns the time from its start to its answer, ns.
+    fn len_ns(&self) -> u64 {
+        self.answered_ns.saturating_sub(self.start_ns)
+    }
+}
+
 /// Returns the time for which `first` waits for those of `attempts` that its `end` makes to
 /// `target`, ns; `None` if they do not explain the wait. The first attempt begins at the start of
 /// the wait, all end within it, and they take most of it.
-fn waited_ns(first: &First, end: End, target: Endpoint, attempts: &[Unanswered]) -> Option<u64> {
+fn waited_ns(first: &Held, end: End, target: Endpoint, attempts: &[Unanswered]) -> Option<u64> {
     let maker = if end == End::Client { first.client } else { first.server.address };
-    let wait_ns = first.answered_ns.saturating_sub(first.start_ns);
+    let wait_ns = first.len_ns();
     if wait_ns < COST_MIN_NS || target == first.server {
         return None;
     }
@@ -43,15 +65,30 @@ fn waited_ns(first: &First, end: End, target: Endpoint, attempts: &[Unanswered])
     (at_once && taken_ns >= wait_ns / 2).then(|| first.answered_ns - began_ns)
 }
 
-/// Returns the time that connections to `server` waited for attempts of their `end` to `target`,
-/// and the time that others of them waited, ns.
+/// Returns the time that exchanges with `server` waited for attempts of their `end` to `target`,
+/// and the time that others of them waited, ns. A client's attempt precedes the first exchange of a
+/// connection; a server may make one for each.
 fn waits(tally: &Tally, server: Endpoint, (end, target): (End, Endpoint)) -> (u64, u64) {
     let attempts = tally.syns.unanswered_to(target);
+    let mut held: Vec<_> = tally.firsts.iter().filter(|it| it.server == server).collect();
+    held.retain(|it| it.answered_ns > 0);
+    let mut held: Vec<_> = held.into_iter().map(Held::of_first).collect();
+    if end == End::Server {
+        let firsts: HashSet<_> = held.iter().map(|it| (it.client, it.start_ns)).collect();
+        let waits = tally.endpoints.get(&server).map_or(&[][..], |it| it.waits.all());
+        let later = waits.iter().map(|wait| Held {
+            client: wait.client,
+            server,
+            start_ns: wait.began_ns,
+            answered_ns: wait.answered_ns,
+        });
+        held.extend(later.filter(|it| !firsts.contains(&(it.client, it.start_ns))));
+    }
     let (mut held_ns, mut other_ns) = (0, 0);
-    for first in tally.firsts.iter().filter(|it| it.server == server && it.answered_ns > 0) {
-        match waited_ns(first, end, target, &attempts) {
+    for it in held {
+        match waited_ns(&it, end, target, &attempts) {
             Some(ns) => held_ns = u64::saturating_add(held_ns, ns),
-            None => other_ns = u64::saturating_add(other_ns, first.wall_ns),
+            None => other_ns = u64::saturating_add(other_ns, it.len_ns()),
         }
     }
     (held_ns, other_ns)
@@ -116,8 +153,6 @@ pub(super) fn settle(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::FrameId;
-    use crate::model::Vantage;
 
     const S: u64 = 1_000_000_000;
     const CLIENT: [u8; 16] = [1; 16];
@@ -126,25 +161,8 @@ mod tests {
     const RESPONDER: Endpoint = Endpoint { address: [3; 16], port: 80 };
 
     /// A connection from 0 s, answered after `answered_s`.
-    fn first(answered_s: u64) -> First {
-        First {
-            client: CLIENT,
-            server: SERVER,
-            start_ns: 0,
-            kind: 0,
-            wall_ns: answered_s * S,
-            rtt_base_ns: 0,
-            rtt_server_ns: 0,
-            vantage: Vantage::Local,
-            set_up_again_ns: 0,
-            ignored_ns: 0,
-            rested_ns: 0,
-            answered: true,
-            answered_ns: answered_s * S,
-            established: true,
-            is_syn_answered_late: false,
-            frame: FrameId::default(),
-        }
+    fn first(answered_s: u64) -> Held {
+        Held { client: CLIENT, server: SERVER, start_ns: 0, answered_ns: answered_s * S }
     }
 
     fn attempt(client: [u8; 16], server: Endpoint, (from_s, to_s): (u64, u64)) -> Unanswered {

@@ -15,7 +15,8 @@ use crate::findings::causes::lookup::{
 use crate::findings::causes::rules;
 use crate::findings::distance::Distances;
 use crate::findings::forwarded::Forwarded;
-use crate::findings::tally::{CauseTally, First, Instance, Key, Tally};
+use crate::findings::tally::{CauseTally, First, Instance, Key, Tally, Wait};
+use crate::findings::thresholds::COST_MIN_NS;
 use crate::findings::{fallback, retries};
 use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Cause, Culprit, Ledger, Outcome as Ended, Owner, Role, Window};
@@ -332,6 +333,9 @@ fn add_as_exchange(lookup: &Lookup, known: &ResolverBehaviour, tally: &mut Tally
     let mut ledger = Ledger::default();
     ledger.add(Owner::Dns, wall_ns);
     endpoint.add(kind, &ledger, outcome);
+    if wall_ns >= COST_MIN_NS {
+        endpoint.waits.insert(Wait::of_lookup(lookup.client, lookup.start_ns, lookup.end_ns));
+    }
     attribute(lookup, resolver, (wall_ns, 0), 0, known, tally);
 }
 

@@ -9,6 +9,7 @@ mod app_flow_control;
 mod asked;
 mod assemble;
 mod attempts;
+mod blocked;
 mod buffer_limits;
 pub(crate) mod causes;
 mod client_isolated;

@@ -6,6 +6,9 @@
 //! connection), the server answers that, and within the time that its host takes (and the round trip, if
 //! the capture is not at the server) the first request is answered, and soon those that waited behind it.
 //!
+//! A worker that serves a connection to its end answers the requests on it, and nobody else's; there only the
+//! end of the connection tells.
+//!
 //! That may be chance. Each of the clients that were idle for as long goes on once in the time in which
 //! the requests waited, so the chance that one did so just before the answer is the sum of these short
 //! times, as a part of the whole time. It has to be less than that of three coincidences of one in eight
@@ -30,8 +33,10 @@ impl Wait {
     /// before the request on, and the answer came `reach_ns` or less after the server had done with it.
     fn is_ended_by(&self, act: &Act, reach_ns: u64) -> bool {
         let is_other = act.client.address != self.client || act.client.port != self.client_port;
+        // A worker that serves a connection to its end answers that in the meantime.
+        let held_all_the_time = act.time_ns.saturating_sub(act.idle_ns) <= self.asked_ns;
         is_other
-            && act.time_ns.saturating_sub(act.idle_ns) <= self.asked_ns
+            && (held_all_the_time || act.kind.is_none())
             && act.time_ns > self.asked_ns
             && (act.time_ns..=act.done_ns.saturating_add(reach_ns)).contains(&self.answered_ns)
     }
@@ -104,6 +109,7 @@ pub(super) fn settle(findings: &mut [Finding], tally: &Tally, nested: &[Nested])
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::Label;
 
     const MS: u64 = 1_000_000;
 
@@ -120,8 +126,12 @@ mod tests {
                 asked_ns: from_ms * MS,
                 answered_ns: to_ms * MS,
                 ended_ns: to_ms * MS,
+                busy_ns: (to_ms - from_ms) * MS,
+                count: 1,
                 client: client(port).address,
+                kind: 0,
                 client_port: port,
+                streams: false,
                 at_server: true,
                 at_client: false,
             });
@@ -129,14 +139,24 @@ mod tests {
         endpoint
     }
 
-    /// Returns how many waits an act of client 9 released at this time, after so much idleness, ms.
-    fn released(endpoint: EndpointTally, time_ms: u64, idle_ms: u64) -> u64 {
+    /// Returns how many waits an act of client 9 of this `kind` released at this time, after so much
+    /// idleness, ms.
+    fn released_by(
+        kind: Option<Label>,
+        endpoint: EndpointTally,
+        (time_ms, idle_ms): (u64, u64),
+    ) -> u64 {
         let mut acts = Acts::default();
         let (time_ns, idle_ns) = (time_ms * MS, idle_ms * MS);
         let done_ns = time_ns + 2 * MS;
         let server = Endpoint::default();
-        acts.insert(server, Act { time_ns, done_ns, idle_ns, client: client(9), kind: None });
+        acts.insert(server, Act { time_ns, done_ns, idle_ns, client: client(9), kind });
         Holder::of(server, &endpoint, &acts).map_or(0, |it| it.released)
+    }
+
+    /// Returns how many waits a request of client 9 released.
+    fn released(endpoint: EndpointTally, time_ms: u64, idle_ms: u64) -> u64 {
+        released_by(Some(Label::default()), endpoint, (time_ms, idle_ms))
     }
 
     const WAITS: [(u16, u64, u64); 3] = [(1, 1_000, 6_001), (2, 1_300, 6_001), (3, 4_000, 6_000)];
@@ -147,6 +167,12 @@ mod tests {
         assert_eq!(released(server(WAITS), 5_998, 5_500), 3, "the server takes 2 ms for its end");
         let queued = WAITS.into_iter().chain([(4, 2_000, 6_040)]);
         assert_eq!(released(server(queued), 6_000, 5_500), 4, "and 39 ms for what waits behind");
+    }
+
+    #[test]
+    fn requests_wait_for_a_worker_that_serves_a_connection_to_its_end() {
+        assert_eq!(released_by(None, server(WAITS), (6_000, 900)), 3);
+        assert_eq!(released_by(None, server(WAITS), (5_990, 900)), 0);
     }
 
     /// Negative twins.

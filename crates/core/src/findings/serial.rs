@@ -91,7 +91,7 @@ impl AnswerPair<'_> {
 
 impl Wait {
     /// Time from the request to the answer, ns.
-    pub(super) fn wait_ns(&self) -> u64 {
+    pub(in crate::findings) fn wait_ns(&self) -> u64 {
         self.answered_ns.saturating_sub(self.asked_ns)
     }
 }
@@ -250,8 +250,12 @@ mod tests {
             asked_ns: from_ms * MS,
             answered_ns: to_ms * MS,
             ended_ns: to_ms * MS,
+            busy_ns: (to_ms - from_ms) * MS,
+            count: 1,
             client: [1; 16],
+            kind: 0,
             client_port: 1,
+            streams: false,
             at_server: true,
             at_client: false,
         };

@@ -57,7 +57,7 @@ use crate::findings::unheard::Unheard;
 use crate::findings::worst::Worst;
 use crate::findings::{fallback, left_waiting, lookups, retries, unheard};
 use crate::model::{Cause, Owner, Shares, Vantage, Window};
-use crate::tcp::{Chain, Connection, Exchange, SimpleExchange, Sink};
+use crate::tcp::{Chain, Connection, Exchange, Series, SimpleExchange, Sink};
 use crate::wire::{Endpoint, Side};
 use hashbrown::HashMap;
 use std::cmp::Reverse;
@@ -224,6 +224,12 @@ impl Sink for Tally {
         }
         self.runs.begin(connection, exchange);
         self.failure(connection, exchange);
+    }
+
+    fn series(&mut self, connection: &Connection, series: &Series) {
+        if series.busy_ns >= COST_MIN_NS {
+            self.at(connection.server()).waits.add_series(connection, series);
+        }
     }
 
     fn unanswered(&mut self, connection: &Connection, exchange: &Exchange) {

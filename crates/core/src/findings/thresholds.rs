@@ -138,15 +138,6 @@ pub const FLOOD_COMPLETED_PART: u64 = 4;
 /// would cost a tenth of their round trips; a page makes a few requests in any case.
 pub const SEQUENCE_MIN: u32 = 10;
 
-/// Outer waits without an inner one among so many more with one are of requests that ask no other
-/// server. Source: judgement; a proxy answers some requests itself, and waits of unrelated servers
-/// rarely match.
-pub const UPSTREAM_MISSED_PART: u64 = 4;
-
-/// Where more inner waits fit an outer one, a fit is chance. Source: judgement; a busy proxy has a
-/// few requests at a time, and among dozens one fits in any case.
-pub const UPSTREAM_FITS_MAX: usize = 4;
-
 /// Number of connections and attempts that a silent host leaves unanswered. Source: judgement; a
 /// single one may be forgotten on the path, and a client seldom has many to one host.
 pub const SILENT_FLOWS_MIN: u64 = 2;

@@ -7,7 +7,7 @@ use crate::capture::Block;
 use crate::findings::Tally;
 use crate::join::{Accounts, Pairs, Sites};
 use crate::model::Place;
-use crate::tcp::{Connection, Exchange, Sink, Tracker};
+use crate::tcp::{Connection, Exchange, Series, Sink, Tracker};
 
 /// The second place of a shard.
 pub(super) struct Twin {
@@ -85,6 +85,10 @@ impl Route<'_> {
 impl Sink for Route<'_> {
     fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
         self.tally(connection).exchange(connection, exchange);
+    }
+
+    fn series(&mut self, connection: &Connection, series: &Series) {
+        self.tally(connection).series(connection, series);
     }
 
     fn unanswered(&mut self, connection: &Connection, exchange: &Exchange) {

@@ -41,6 +41,7 @@ use crate::tcp::path::Path;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::row::Row;
 use crate::tcp::sender::Sender;
+use crate::tcp::series::Series;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::{Shared, Software};
 use crate::tcp::sink::Sink;
@@ -142,24 +143,51 @@ pub struct Totals {
     pub lost_ns: u64,
     /// Causes that occurred in the exchanges, by silent side.
     pub causes: BySide<CauseSet>,
-    /// The last exchanges that followed each other back to back, if the path is long enough for
-    /// that to matter.
-    row: Option<Box<Row>>,
+    /// The last exchanges that followed each other; `None` before the second exchange, unless the path
+    /// is long.
+    following: Option<Box<Following>>,
+}
+
+/// The last exchanges of a connection that followed each other.
+#[derive(Clone, Copy, Debug, Default)]
+struct Following {
+    /// Back to back, if the path is long enough for that to matter.
+    row: Row,
+    /// With pauses no longer than the exchanges.
+    series: Series,
 }
 
 impl Totals {
     /// The last exchanges that followed each other back to back.
     pub fn row(&self) -> Row {
-        self.row.as_deref().copied().unwrap_or_default()
+        self.following.as_deref().map(|it| it.row).unwrap_or_default()
     }
 
     /// Replaces the back-to-back exchanges.
     fn set_row(&mut self, row: Row) {
-        match &mut self.row {
-            Some(known) => **known = row,
-            None if row.count > 0 => self.row = Some(Box::new(row)),
+        match &mut self.following {
+            Some(known) => known.row = row,
+            None if row.count > 0 => {
+                self.following = Some(Box::new(Following { row, ..Following::default() }));
+            }
             None => {}
         }
+    }
+
+    /// Appends an exchange, which is already counted, to the series of the connection. Returns the series
+    /// that it ended.
+    #[inline]
+    fn append_to_series(&mut self, asked_ns: u64, ended_ns: u64) -> Option<Series> {
+        if self.exchanges < 2 {
+            return None;
+        }
+        self.following.get_or_insert_default().series.append(asked_ns, ended_ns)
+    }
+
+    /// Ends the series of the connection.
+    fn end_series(&mut self) -> Option<Series> {
+        let following = self.following.as_deref_mut()?;
+        Some(std::mem::take(&mut following.series)).filter(|series| series.count > 1)
     }
 }
 

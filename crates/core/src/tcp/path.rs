@@ -35,8 +35,32 @@ impl LegRtt {
     /// contradict, up to three.
     const OTHERS_SHIFT: u32 = 56;
     const OTHERS_MAX: u64 = 3;
+    /// This bit is set if the least sample is wrong and the second-least one counts, see
+    /// [`LegRtt::is_least_wrong`].
+    const LEAST_IS_WRONG: u64 = 1 << 58;
+    /// This bit is set if the vantage is at this end, see [`Path::lies_at`].
+    const ENDS_HERE: u64 = 1 << 59;
     /// This bit is set if a sample shows the round trip itself, and not only an upper bound of it.
     const KNOWN: u64 = 1 << 63;
+
+    #[inline]
+    fn has(self, bit: u64) -> bool {
+        self.0 & bit != 0
+    }
+
+    fn set(&mut self, bit: u64, holds: bool) {
+        self.0 = self.0 & !bit | if holds { bit } else { 0 };
+    }
+
+    /// Returns whether the least sample is wrong: a host that answers at once does so more than
+    /// once, so that a single sample near zero is wrong if all others show a link, and the least of
+    /// them was not delayed either.
+    fn is_least_wrong(self) -> bool {
+        self.others() >= Self::OTHERS_MAX
+            && self.least().saturating_sub(1) < VANTAGE_ON_HOST_NS
+            && (AT_ONCE_PART * VANTAGE_ON_HOST_NS..DELAYED_ACK_MIN_NS)
+                .contains(&self.second_least_ns())
+    }
 
     #[inline]
     fn least(self) -> u64 {
@@ -52,8 +76,9 @@ impl LegRtt {
         self.0 >> Self::OTHERS_SHIFT & Self::OTHERS_MAX
     }
 
+    #[inline]
     fn is_known(self) -> bool {
-        self.0 & Self::KNOWN != 0
+        self.has(Self::KNOWN)
     }
 
     /// Adds a sample that is certain.
@@ -97,8 +122,13 @@ pub(crate) fn is_initial_ttl(ttl: u8) -> bool {
 impl Path {
     /// Adds a round-trip sample between the vantage and `side`.
     pub fn sample(&mut self, side: Side, rtt_ns: u64) {
+        let leg = &mut self.legs[side];
+        let before = *leg;
         if rtt_ns <= RTO_MAX_NS {
-            self.legs[side].add_certain(rtt_ns);
+            leg.add_certain(rtt_ns);
+        }
+        if *leg != before {
+            self.conclude();
         }
     }
 
@@ -109,6 +139,20 @@ impl Path {
             let leg = &mut self.legs[side];
             leg.add_uncertain(rtt_ns);
             leg.0 |= if is_exact { LegRtt::KNOWN } else { 0 };
+            self.conclude();
+        }
+    }
+
+    /// Concludes from the samples, which have changed, what is asked about the path for each
+    /// segment.
+    #[inline(never)]
+    fn conclude(&mut self) {
+        for leg in &mut self.legs {
+            leg.set(LegRtt::LEAST_IS_WRONG, leg.is_least_wrong());
+        }
+        for side in Side::ALL {
+            let lies_at = self.lies_at(side);
+            self.legs[side].set(LegRtt::ENDS_HERE, lies_at);
         }
     }
 
@@ -116,6 +160,7 @@ impl Path {
     #[cold]
     pub fn forget(&mut self, side: Side) {
         self.legs[side] = LegRtt::default();
+        self.conclude();
     }
 
     /// Swaps the legs of client and server.
@@ -127,40 +172,40 @@ impl Path {
     #[inline]
     pub fn rtt_ns(&self, side: Side) -> u64 {
         let leg = self.legs[side];
-        let least_ns = leg.least().saturating_sub(1);
-        if leg.others() < LegRtt::OTHERS_MAX {
-            return least_ns;
+        if leg.has(LegRtt::LEAST_IS_WRONG) {
+            leg.second_least_ns()
+        } else {
+            leg.least().saturating_sub(1)
         }
-        // A host that answers at once does so more than once: a single sample near zero is wrong if
-        // all others show a link, and the least of them was not delayed either.
-        let is_wrong = least_ns < VANTAGE_ON_HOST_NS
-            && (AT_ONCE_PART * VANTAGE_ON_HOST_NS..DELAYED_ACK_MIN_NS)
-                .contains(&leg.second_least_ns());
-        if is_wrong { leg.second_least_ns() } else { least_ns }
     }
 
     /// Minimum round trip between the vantage and `side`, ns; 0 if only an upper bound is known.
+    #[inline]
     pub fn known_rtt_ns(&self, side: Side) -> u64 {
         if self.is_known(side) { self.rtt_ns(side) } else { 0 }
     }
 
     /// Returns whether the round trip to `side` is known, and not only an upper bound.
+    #[inline]
     pub fn is_known(&self, side: Side) -> bool {
         self.legs[side].is_known()
     }
 
     /// Returns whether there is a sample for `side`.
+    #[inline]
     pub fn has_sample(&self, side: Side) -> bool {
         self.legs[side].least() > 0
     }
 
     /// Minimum round trip between client and server, ns.
+    #[inline]
     pub fn base_rtt_ns(&self) -> u64 {
         self.rtt_ns(Side::Client) + self.rtt_ns(Side::Server)
     }
 
     /// Minimum round trip between client and server, ns; 0 if only an upper bound is known for
     /// either leg.
+    #[inline]
     pub fn known_base_rtt_ns(&self) -> u64 {
         let is_known = self.legs.iter().all(|leg| leg.is_known());
         if is_known { self.base_rtt_ns() } else { 0 }
@@ -178,7 +223,13 @@ impl Path {
 
     /// Returns whether the vantage is at `side`, so that a packet to `side` has arrived when it
     /// passes.
+    #[inline]
     pub fn ends_here(&self, side: Side) -> bool {
+        self.legs[side].has(LegRtt::ENDS_HERE)
+    }
+
+    /// Returns whether the samples show that the vantage is at `side`.
+    fn lies_at(&self, side: Side) -> bool {
         let near_ns = self.rtt_ns(side);
         let peer = side.peer();
         let nearer = near_ns <= HOST_DELAY_MAX_NS

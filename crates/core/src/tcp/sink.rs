@@ -5,6 +5,7 @@ use crate::capture::FrameId;
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::Exchange;
 use crate::tcp::row::Row;
+use crate::tcp::series::Series;
 
 /// An exchange on a connection without any loss or other fault, whose client waited only for the
 /// path and the server's work, and for the latter at most once.
@@ -46,6 +47,8 @@ pub trait Sink {
     }
     /// Receives a finished exchange on `connection`.
     fn exchange(&mut self, connection: &Connection, exchange: &Exchange);
+    /// Receives a series of exchanges on `connection` that is over.
+    fn series(&mut self, _connection: &Connection, _series: &Series) {}
     /// Receives an exchange that does not count: the capture ended while the client waited for the
     /// response to a complete request.
     fn unanswered(&mut self, _connection: &Connection, _exchange: &Exchange) {}

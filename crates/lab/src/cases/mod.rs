@@ -24,6 +24,7 @@ mod nginx_nodelay_off;
 mod path_faults;
 mod port_exhaustion;
 mod programs;
+mod queries_in_a_row;
 mod receive_window;
 mod refused;
 mod reset;
@@ -81,6 +82,7 @@ pub const CASES: &[Case] = &[
     think_real::POSTGRES,
     think_real::REDIS,
     think_real::SCRIPT,
+    queries_in_a_row::CASE,
     tls::FULL,
     tls::LARGE_CHAIN,
     syn_flood::CASE,

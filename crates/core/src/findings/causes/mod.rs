@@ -45,6 +45,7 @@ mod spurious_retransmission;
 pub(super) mod syn_flood;
 mod syn_retransmit;
 mod tls_handshake;
+pub(super) mod upstream_wait;
 mod zero_window;
 
 use crate::model::{Cause, Owner};
@@ -247,6 +248,8 @@ rows! {
         prove: client_think::prove,
         cost: Some(&client_think::COST),
     }
+    // `findings/upstream_wait.rs` makes it of what servers seem to need themselves.
+    UpstreamWait "upstream_wait.md" {}
 }
 
 const _: () = {

@@ -81,12 +81,14 @@ impl Acts {
         acts.truncate(ACTS_MAX);
     }
 
-    /// Returns the acts of the clients of `server` after at least `idle_ns` without data; `None` if there
-    /// may have been more than are kept.
-    pub fn after(&self, server: Endpoint, idle_ns: u64) -> Option<&[Act]> {
+    /// Returns the acts of the clients of `server` after at least `idle_ns` without data, and the ends of
+    /// its idle connections; `None` if there may have been more than are kept.
+    pub fn after(&self, server: Endpoint, idle_ns: u64) -> Option<Vec<Act>> {
         let acts = self.0.get(&server)?;
         let count = acts.partition_point(|act| act.idle_ns >= idle_ns);
-        (count < ACTS_MAX).then(|| &acts[..count])
+        let (after, sooner) = acts.split_at(count);
+        let ends = sooner.iter().filter(|act| act.kind.is_none() && acts.len() < ACTS_MAX);
+        (count < ACTS_MAX).then(|| after.iter().chain(ends).copied().collect())
     }
 
     /// Adds all acts of `other`.

@@ -220,7 +220,7 @@ fn ruled_out(cost: &Finding) -> Option<&'static str> {
     let is_either_or = cost.facts.iter().any(|(name, _)| either_or.contains(name));
     match cost.cause {
         _ if cost.share < 0.5 || is_either_or => None,
-        Cause::ServerThink => Some("Not the network"),
+        Cause::ServerThink | Cause::UpstreamWait => Some("Not the network"),
         Cause::ClientThink => Some("Neither the network nor the server"),
         _ => None,
     }

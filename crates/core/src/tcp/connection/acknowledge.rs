@@ -30,6 +30,11 @@ impl Connection {
             // number.
             self.senders[peer].space.position(segment.ack);
         }
+        let may_end =
+            side == Side::Client && self.senders[peer].space.una_seen() >= self.timeline.retire_at;
+        if self.senders[peer].has_heard(segment) && !may_end && !self.cold.awaits_ack() {
+            return;
+        }
         if self.cold.is_gap_open() && self.senders[peer].space.acked_again(segment) {
             self.settle(&Event::SecondAck { side, acked_ns: segment.time_ns });
         }
@@ -60,7 +65,7 @@ impl Connection {
             }
         }
         let dsack = self.senders[peer].history().counts.dsacks > dsacks;
-        if self.cold.is_gap_open() || self.senders[peer].is_troubled() {
+        if self.cold.awaits_ack() || self.senders[peer].is_troubled() {
             self.settle_by_ack(side, segment, dsack, una_now > una);
         }
         // A RST acknowledges whatever segment it answers, in the stream or not (RFC 9293 §3.10.7.1).

@@ -257,6 +257,9 @@ impl Connection {
         self.count_kept(shared, sink);
         let is_counted = !self.cold.is_copy() || self.totals.exchanges > 0;
         if shared.window.overlaps(self.first_ns, self.last.time_ns) && is_counted {
+            if let Some(series) = self.totals.end_series() {
+                sink.series(self, &series);
+            }
             sink.connection(self);
         } else {
             sink.uncounted(self);

@@ -3,7 +3,7 @@
 use crate::app::Protocol;
 use crate::judge::Turn;
 use crate::judge::thresholds::{APPLICATION_TIMEOUT_MIN_NS, RTO_MIN_NS};
-use crate::model::{Cause, Class, Family, Outcome, Owner, Slice};
+use crate::model::{Cause, CauseSet, Class, Family, Outcome, Owner, Slice};
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::ceiling_rounds::refute_ceiling;
 use crate::tcp::connection::cold::Cold;
@@ -95,7 +95,7 @@ const AT_EXCHANGE_END: &[(&str, Scope, Revise)] = &[
 /// Makes the decisions that are possible only at the end of `exchange`.
 #[inline]
 fn settle(exchange: &mut Exchange, mut finished: Finished<'_>) {
-    let revised = |chain: &Chain| Cause::REVISED.contains(chain.cause);
+    let revised = |chain: &Chain| CauseSet::REVISED.contains(chain.cause);
     let is_revised =
         exchange.connects && finished.setup.is_troubled() || exchange.repeated_setup_ns > 0;
     let is_revised = is_revised || exchange.chains.iter().any(revised);
@@ -226,7 +226,7 @@ fn doubt_waits(it: &mut Finished<'_>, exchange: &mut Exchange) {
 }
 
 fn name_losses(it: &mut Finished<'_>, exchange: &mut Exchange) {
-    if exchange.causes().intersects(Cause::REVISED) {
+    if exchange.causes().intersects(CauseSet::REVISED) {
         for side in Side::ALL {
             name_losses_of(side, it, exchange);
         }
@@ -313,7 +313,7 @@ fn attribute_to_reader(it: &mut Finished<'_>, exchange: &mut Exchange) {
 /// much of the time its congestion window would have taken in any case to open. Data of earlier
 /// exchanges has opened the window too.
 fn settle_limits(it: &mut Finished<'_>, exchange: &mut Exchange) {
-    if !exchange.causes().intersects(Cause::REVISED) {
+    if !exchange.causes().intersects(CauseSet::REVISED) {
         return;
     }
     for side in Side::ALL {
@@ -398,10 +398,18 @@ fn count_repairs_of(side: Side, sender: &mut Sender, exchange: &mut Exchange) {
 
 impl Connection {
     /// Reports finished exchanges, unless they may be reopened.
+    #[inline]
     pub(super) fn report_finished(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
+        if !self.timeline.done.is_empty() {
+            self.report_done(shared, sink);
+        }
+    }
+
+    #[inline(never)]
+    fn report_done(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
         let awaits_queue = self.cold.questions().is_some_and(Questions::is_queue_open);
         let is_held = self.timeline.is_interrupted || awaits_queue;
-        if self.timeline.done.is_empty() || is_held {
+        if is_held {
             return;
         }
         self.senders.iter_mut().for_each(Sender::shrink);
@@ -477,6 +485,10 @@ impl Connection {
         });
         self.totals.set_row(row);
         sink.exchange(self, exchange);
+        let times = [exchange.first.time_ns, exchange.end_ns];
+        if let Some(series) = self.totals.append_to_series(times[0], times[1]) {
+            sink.series(self, &series);
+        }
     }
 }
 

@@ -127,6 +127,10 @@ impl Connection {
     /// Enters the fast path if the response `segment` leaves the connection idle and without any
     /// pending state that the next request could affect.
     pub(super) fn enter_fast_path(&mut self, segment: &Segment, shared: &Shared) {
+        let nxt = self.senders[Side::Server].space.nxt;
+        if self.framer.is_open_ended() || !self.timeline.is_answered_up_to(nxt) {
+            return;
+        }
         let is_set_up = self.setup.claimed || self.setup.syn_first_ns().is_none();
         let has_samples = Side::ALL.into_iter().all(|side| self.path.has_sample(side));
         let is_about_response = |doubted: &Doubted| doubted.is_about(segment);
@@ -140,11 +144,9 @@ impl Connection {
             && (has_samples || self.mid_stream && !self.view().awaits_path())
             && !shared.disable_fast_path
             && beyond_ack_ns(&self.setup, &self.path).is_none()
-            && is_plain(segment)
-            && !self.framer.is_open_ended();
+            && is_plain(segment);
         let [client, server] = &self.senders;
         let settled = calm
-            && self.timeline.is_answered_up_to(server.space.nxt)
             && server.has_sent_alone(segment)
             && client.is_cleared_by(segment)
             && self
@@ -337,6 +339,9 @@ impl Connection {
         let (path_ns, server_ns, row) = (plain.path_ns, plain.server_ns, plain.row);
         self.totals.set_row(row);
         self.totals.exchanges += 1;
+        if let Some(series) = self.totals.append_to_series(link.asked_ns, link.ended_ns) {
+            sink.series(self, &series);
+        }
         self.totals.ledger.add(Owner::Path, path_ns);
         self.totals.ledger.add(Owner::Server, server_ns);
         if server_ns > 0 {
