@@ -58,7 +58,7 @@ use crate::findings::thresholds::{COST_MIN_NS, SEQUENCE_MIN};
 use crate::findings::unheard::Unheard;
 use crate::findings::worst::Worst;
 use crate::findings::{fallback, left_waiting, lookups, retries, unheard};
-use crate::model::{Cause, Owner, Shares, Vantage, Window};
+use crate::model::{Cause, Owner, Shares, Window};
 use crate::tcp::{Chain, Connection, Exchange, Series, SimpleExchange, Sink};
 use crate::wire::{Endpoint, Side};
 use hashbrown::HashMap;
