@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 use tcpwhy_core::filter::{Filter, FilterError};
 use tcpwhy_core::pipeline::Options;
-use tcpwhy_probe::tls::TlsOptions;
+use tcpwhy_probe::tls::{PemFile, TlsOptions};
 
 /// What is reported: for every command that names causes.
 #[derive(Clone, Debug, Default, Args)]
@@ -85,9 +85,10 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// Returns the TLS options for this trust; `resume` allows resumed sessions.
-    pub fn tls(&self, resume: bool) -> TlsOptions {
-        TlsOptions { cacert: self.cacert.clone(), insecure: self.insecure, resume }
+    /// Reads the file, and returns the TLS options for this trust, with resumed sessions.
+    pub fn tls(&self) -> TlsOptions {
+        let cacert = self.cacert.as_deref().map(PemFile::read);
+        TlsOptions { cacert, insecure: self.insecure, resume: true }
     }
 }
 

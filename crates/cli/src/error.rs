@@ -88,6 +88,9 @@ pub enum Error {
     #[cfg(target_os = "linux")]
     #[error("{0}")]
     Live(#[from] tcpwhy_live::LiveError),
+    #[cfg(target_os = "linux")]
+    #[error("{0}")]
+    Helper(#[from] tcpwhy_privileged::HelperError),
     #[error("{path} cannot be read")]
     Read { path: String, source: io::Error },
     #[cfg(target_os = "linux")]
@@ -99,6 +102,12 @@ pub enum Error {
     #[cfg(target_os = "linux")]
     #[error("{0}")]
     Treat(#[from] tcpwhy_treat::TreatError),
+    #[cfg(target_os = "linux")]
+    #[error("the process that measures the treatment does not answer")]
+    Measuring(#[source] io::Error),
+    #[cfg(target_os = "linux")]
+    #[error("{0}")]
+    NotMeasured(String),
     #[cfg(target_os = "linux")]
     #[error("interrupted before anything was changed")]
     NotTreated,

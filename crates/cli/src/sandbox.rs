@@ -1,6 +1,7 @@
-//! Captures are hostile input. Before it parses their first byte, the process gives up what parsing
-//! does not need: all files except the captures, writing to files that are not open yet, the
-//! network, other processes and other programs. This bounds the damage of a mistake in a parser.
+//! Captures, packets and answers of servers are hostile input. Before it parses their first byte, the
+//! process gives up what parsing does not need: all files except the captures (of a measurement, all
+//! but those of the system), writing to files that are not open yet, the network (of a measurement,
+//! capturing it), other processes and other programs. This bounds the damage of a mistake in a parser.
 //!
 //! Landlock limits which files can be opened
 //! (<https://docs.kernel.org/userspace-api/landlock.html>), seccomp limits the system calls
@@ -11,11 +12,15 @@
 use crate::output;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 use landlock::PathFd;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+use std::collections::BTreeSet;
 #[cfg(target_os = "linux")]
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-use std::sync::Once;
+use std::path::PathBuf;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+use std::sync::{Mutex, Once, PoisonError};
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 use tcpwhy_live::privileges::Capability;
 
@@ -66,35 +71,84 @@ const FINISHING: [Capability; 5] = [
     Capability::Fsetid,
 ];
 
-/// Prints one warning if a part of the confinement could not be set up.
+/// Prints a warning if a part of the confinement could not be set up, once for each reason.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn warn<const PARTS: usize>(parts: [Result<(), String>; PARTS]) {
-    let lacking: Vec<String> = parts.into_iter().filter_map(Result::err).collect();
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    let lacking = parts.into_iter().filter_map(Result::err);
+    let lacking: Vec<String> = lacking.filter(|why| said.insert(why.clone())).collect();
     if !lacking.is_empty() {
         output::note(&format!(
-            "tcpwhy: warning: packets are parsed without a part of the sandbox: {}",
+            "tcpwhy: warning: what comes from elsewhere is parsed without a part of the sandbox: {}",
             lacking.join("; ")
         ));
     }
 }
 
 /// Confines the calling thread, and threads that it starts later, to capturing with the sockets
-/// that are open and to writing files in `folder`. The threads that read the state of sockets and
-/// the ports of a process were started before; they parse nothing that comes from the network.
+/// that are open and to writing files in `folder`. Other processes read the state of sockets and the
+/// ports of a process; they parse nothing that comes from the network.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub fn confine_watch(folder: Option<BorrowedFd<'_>>) {
     let writable = folder.map(|folder| (folder, linux::keeping()));
     // Needed to check whether the watched process or interface still exists.
     let writes = folder.is_some();
     warn([
+        linux::limit_capabilities(&[]),
         linux::limit_files(&["/proc", "/run/netns"], writable.as_slice()),
         linux::limit_calls(&linux::Rest { watches: true, writes, ..linux::Rest::default() }),
     ]);
 }
 
-/// Does nothing: no confinement is implemented for this system.
+/// Drops all capabilities; no other confinement is implemented for this system.
 #[cfg(all(target_os = "linux", not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
-pub fn confine_watch(_: Option<BorrowedFd<'_>>) {}
+pub fn confine_watch(_: Option<BorrowedFd<'_>>) {
+    if let Err(error) = tcpwhy_live::privileges::keep_only(&[]) {
+        crate::output::note(&format!("tcpwhy: warning: packets are parsed with rights: {error}"));
+    }
+}
+
+/// Confines the calling thread, and threads that it starts later, to measuring: to connections and
+/// datagrams, to reading the files of the system that name resolution and TLS need, and to writing
+/// files in `folder`. It keeps no capability; what needs one is opened before, or by another process.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub fn confine_measuring(folder: Option<BorrowedFd<'_>>) {
+    let writable = folder.map(|folder| (folder, linux::keeping()));
+    let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].map(std::env::var_os);
+    let roots = named.iter().flatten().flat_map(std::env::split_paths);
+    let readable: Vec<_> = SYSTEM.iter().map(PathBuf::from).chain(roots).collect();
+    let writes = folder.is_some();
+    warn([
+        linux::limit_capabilities(&[]),
+        linux::limit_files_of_a_measurement(&readable, writable.as_slice()),
+        linux::limit_calls(&linux::Rest { measures: true, writes, ..linux::Rest::default() }),
+    ]);
+}
+
+/// Drops all capabilities; no other confinement is implemented for this system.
+#[cfg(all(target_os = "linux", not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+pub fn confine_measuring(folder: Option<BorrowedFd<'_>>) {
+    confine_watch(folder);
+}
+
+/// Folders of the system, in which the C library finds how names are resolved, the modules that do it
+/// (nsswitch.conf(5)), and their caches and sockets; root certificates; the number of CPUs. Those of
+/// users are not among them.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+const SYSTEM: [&str; 11] = [
+    "/dev/null",
+    "/dev/urandom",
+    "/etc",
+    "/lib",
+    "/lib64",
+    "/nix/store",
+    "/proc",
+    "/run",
+    "/sys/fs/cgroup",
+    "/usr",
+    "/var",
+];
 
 /// Does nothing: no confinement is implemented for this system.
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
@@ -127,6 +181,8 @@ mod linux {
     pub struct Rest {
         /// Capturing and serving metrics.
         pub watches: bool,
+        /// Resolving names, connecting, and loading the C library's modules for that.
+        pub measures: bool,
         /// Creating and removing files.
         pub writes: bool,
         /// Naming and removing files, and replacing the contents of an open file.
@@ -159,7 +215,27 @@ mod linux {
         readable: &[impl AsRef<Path>],
         writable: &[(BorrowedFd<'_>, BitFlags<AccessFs>)],
     ) -> Result<(), String> {
-        match restrict(readable, writable) {
+        let no_network = Ruleset::default()
+            .handle_access(AccessNet::from_all(LANDLOCK))
+            .and_then(|rules| rules.scope(Scope::from_all(LANDLOCK)));
+        enforced(no_network.and_then(|rules| restrict(rules, readable, writable)))
+    }
+
+    /// Limits which files can be opened, and which processes can get signals, but not the network.
+    ///
+    /// # Errors
+    /// Why Landlock cannot do it.
+    pub fn limit_files_of_a_measurement(
+        readable: &[impl AsRef<Path>],
+        writable: &[(BorrowedFd<'_>, BitFlags<AccessFs>)],
+    ) -> Result<(), String> {
+        // Modules that resolve names may use abstract sockets.
+        let rules = Ruleset::default().scope(Scope::Signal);
+        enforced(rules.and_then(|rules| restrict(rules, readable, writable)))
+    }
+
+    fn enforced(restricted: Result<RulesetStatus, RulesetError>) -> Result<(), String> {
+        match restricted {
             Ok(RulesetStatus::NotEnforced) => Err("this kernel has no Landlock".into()),
             Ok(_) => Ok(()),
             Err(error) => Err(format!("Landlock: {error}")),
@@ -167,14 +243,11 @@ mod linux {
     }
 
     fn restrict(
+        rules: Ruleset,
         readable: &[impl AsRef<Path>],
         writable: &[(BorrowedFd<'_>, BitFlags<AccessFs>)],
     ) -> Result<RulesetStatus, RulesetError> {
-        let mut rules = Ruleset::default()
-            .handle_access(AccessFs::from_all(LANDLOCK))?
-            .handle_access(AccessNet::from_all(LANDLOCK))?
-            .scope(Scope::from_all(LANDLOCK))?
-            .create()?;
+        let mut rules = rules.handle_access(AccessFs::from_all(LANDLOCK))?.create()?;
         let reading = AccessFs::ReadFile | AccessFs::ReadDir;
         // A path that cannot be opened now (`-`), or a pipe (`<(…)`), needs no rule.
         for file in readable.iter().filter_map(|path| PathFd::new(path).ok()) {
@@ -240,13 +313,85 @@ mod linux {
         libc::SYS_poll,
         libc::SYS_getsockopt,
         libc::SYS_recvfrom,
+        libc::SYS_recvmsg,
         libc::SYS_sendto,
+        libc::SYS_sendmsg,
         libc::SYS_accept4,
         libc::SYS_shutdown,
         libc::SYS_readlinkat,
         #[cfg(target_arch = "x86_64")]
         libc::SYS_readlink,
     ];
+
+    /// System calls for connections and datagrams, and for the modules with which the C library
+    /// resolves names. Sockets themselves are limited by their family.
+    const MEASURING: &[i64] = &[
+        libc::SYS_connect,
+        libc::SYS_bind,
+        libc::SYS_getsockname,
+        libc::SYS_getpeername,
+        libc::SYS_getsockopt,
+        libc::SYS_setsockopt,
+        libc::SYS_sendto,
+        libc::SYS_sendmsg,
+        libc::SYS_sendmmsg,
+        libc::SYS_recvfrom,
+        libc::SYS_recvmsg,
+        libc::SYS_recvmmsg,
+        libc::SYS_shutdown,
+        libc::SYS_epoll_create1,
+        libc::SYS_epoll_ctl,
+        libc::SYS_epoll_pwait,
+        libc::SYS_eventfd2,
+        libc::SYS_timerfd_create,
+        libc::SYS_timerfd_settime,
+        libc::SYS_pselect6,
+        libc::SYS_dup,
+        libc::SYS_dup3,
+        libc::SYS_faccessat,
+        libc::SYS_faccessat2,
+        libc::SYS_readlinkat,
+        libc::SYS_statfs,
+        libc::SYS_fstatfs,
+        libc::SYS_getcwd,
+        libc::SYS_flock,
+        libc::SYS_memfd_create,
+        libc::SYS_uname,
+        libc::SYS_sysinfo,
+        libc::SYS_getuid,
+        libc::SYS_geteuid,
+        libc::SYS_getgid,
+        libc::SYS_getegid,
+        libc::SYS_getppid,
+        libc::SYS_getrusage,
+        libc::SYS_clock_getres,
+        libc::SYS_gettimeofday,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_poll,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_select,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_epoll_create,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_epoll_wait,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_dup2,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_access,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_stat,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_lstat,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_readlink,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_time,
+    ];
+
+    /// Families of sockets of a measurement: those of the Internet, those of the local services
+    /// that resolve names, and netlink, which lists addresses and the process's own sockets.
+    const FAMILIES: [libc::c_int; 4] =
+        [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
     /// System calls for keeping files.
     const WRITING: &[i64] = &[
@@ -294,7 +439,7 @@ mod linux {
             std::env::consts::ARCH.try_into()?,
         )?;
         let program: BpfProgram = filter.try_into()?;
-        match rest.watches {
+        match rest.watches || rest.measures {
             true => seccompiler::apply_filter(&program),
             false => seccompiler::apply_filter_all_threads(&program),
         }
@@ -329,6 +474,22 @@ mod linux {
             // Another filter for the capture socket; the timeout of a client that reads metrics.
             let own = bits(1, INT, libc::SOL_SOCKET as u64)?;
             rules.insert(libc::SYS_setsockopt, vec![own]);
+        }
+        if rest.measures {
+            // Sets a socket non-blocking, and reads how much it has received.
+            const FIONBIO: u64 = 0x5421;
+            const FIONREAD: u64 = 0x541b;
+            asked.extend([FIONBIO, FIONREAD]);
+            asked.extend([libc::SIOCGIFINDEX, libc::SIOCGIFNAME, libc::SIOCGIFFLAGS]);
+            rules.extend(MEASURING.iter().map(|&call| (call, Vec::new())));
+            let family = |&family: &libc::c_int| bits(0, INT, family as u64);
+            let families: Result<_, _> = FAMILIES.iter().map(family).collect();
+            rules.insert(libc::SYS_socket, families?);
+            // Only the limits of this process.
+            rules.insert(libc::SYS_prlimit64, vec![bits(0, INT, 0)?]);
+            // Modules are code from files.
+            let of_file = bits(3, libc::MAP_ANONYMOUS as u64, 0)?;
+            rules.insert(libc::SYS_mmap, vec![bits(2, execute, 0)?, of_file]);
         }
         if rest.writes {
             rules.extend(WRITING.iter().map(|&call| (call, Vec::new())));

@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -10,11 +11,10 @@ use tcpwhy_core::capture::{Block, Encoder, InputSummary, LinkType};
 use tcpwhy_core::filter::{Ends, Filter, Values};
 use tcpwhy_core::model::Report;
 use tcpwhy_core::pipeline::{Options, Sliding};
+use tcpwhy_live::LiveError;
 use tcpwhy_live::capture::{ANY, Capture, SNAP_BYTES, Wanted};
 use tcpwhy_live::netns::Netns;
-
 use tcpwhy_live::sys::process;
-use tcpwhy_live::{LiveError, privileges};
 
 /// Size of the capture ring, bytes.
 const RING_BYTES: u32 = 16 << 20;
@@ -51,20 +51,26 @@ pub struct Tapped {
 }
 
 impl Tap {
-    /// Captures all packets between this host and `server` from now on, whatever CPU time that
-    /// takes. The packets are kept if `keeper` gives the name of the program that writes them.
+    /// Captures all packets between this host and `server` from now on with this packet socket,
+    /// whatever CPU time that takes. The packets are kept if `keeper` gives the name of the program
+    /// that writes them.
     ///
-    /// # Errors `CAP_NET_RAW` is missing, or the kernel refuses.
-    pub fn whole(server: SocketAddr, keeper: Option<&str>) -> Result<Tap, LiveError> {
-        Ok(Self::run(Watch { kept: keeper.map(encoder), ..Watch::open(&[server], false)? }))
+    /// # Errors The kernel refuses.
+    pub fn whole(
+        socket: OwnedFd,
+        server: SocketAddr,
+        keeper: Option<&str>,
+    ) -> Result<Tap, LiveError> {
+        let watch = Watch::open(socket, &[server], false)?;
+        Ok(Self::run(Watch { kept: keeper.map(encoder), ..watch }))
     }
 
-    /// Captures a load on `addresses` within a budget of CPU time; of a large load, only part of
-    /// the connections.
+    /// Captures a load on `addresses` with this packet socket, within a budget of CPU time; of a
+    /// large load, only part of the connections.
     ///
-    /// # Errors `CAP_NET_RAW` is missing, or the kernel refuses.
-    pub fn of_load(addresses: &[SocketAddr]) -> Result<Tap, LiveError> {
-        Ok(Self::run(Watch::open(addresses, true)?))
+    /// # Errors The kernel refuses.
+    pub fn of_load(socket: OwnedFd, addresses: &[SocketAddr]) -> Result<Tap, LiveError> {
+        Ok(Self::run(Watch::open(socket, addresses, true)?))
     }
 
     fn run(watch: Watch) -> Tap {
@@ -106,19 +112,24 @@ struct Watch {
 }
 
 impl Watch {
-    fn open(addresses: &[SocketAddr], is_bounded: bool) -> Result<Watch, LiveError> {
+    fn open(
+        socket: OwnedFd,
+        addresses: &[SocketAddr],
+        is_bounded: bool,
+    ) -> Result<Watch, LiveError> {
         let hosts: Vec<String> = addresses.iter().map(|it| it.ip().to_string()).collect();
         let port = addresses.first().map_or(0, SocketAddr::port);
         let words = format!("host {} and port {port}", hosts.join(","));
         let ends = Filter::parse(&words).unwrap_or_default().ends().to_vec();
-        let capture = Capture::open(&Wanted {
+        let wanted = Wanted {
             interface: ANY.to_owned(),
             netns: Netns::own(),
             ends: ends.clone(),
             snap_bytes: SNAP_BYTES,
             ring_bytes: RING_BYTES,
-            packet_socket: false,
-        })?;
+            packet_socket: true,
+        };
+        let capture = Capture::on(socket, &wanted)?;
         let seed = RandomState::new().hash_one(0);
         let now = Instant::now();
         Ok(Watch {
@@ -159,8 +170,6 @@ impl Watch {
     }
 
     fn until(&mut self, done: &AtomicBool) -> Result<(), LiveError> {
-        // The thread that parses packets gives up all privileges.
-        privileges::keep_only(&[])?;
         while !done.load(Ordering::Relaxed) {
             self.capture.read(&mut self.block, LOOK)?;
             if !self.block.entries.is_empty() {

@@ -1,10 +1,12 @@
 //! An entry of the audit: a setting, limit or queue of this host, and what it explains.
 
-use serde::{Serialize, Serializer};
+use std::borrow::Cow;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tcpwhy_core::model::Cause;
 
 /// Layer of the host, from the program down to the cable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
     /// Settings and limits of programs, name resolution.
@@ -37,7 +39,7 @@ impl Layer {
 }
 
 /// Evidence that an entry explains a symptom.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Evidence {
     /// A kernel counter grew during the sample.
@@ -59,7 +61,7 @@ pub enum Evidence {
         /// Number of the finding in the report, from 1.
         finding: usize,
         /// Cause of the finding.
-        #[serde(serialize_with = "id")]
+        #[serde(serialize_with = "id", deserialize_with = "cause")]
         cause: Cause,
         /// Headline of the finding.
         headline: String,
@@ -67,7 +69,7 @@ pub enum Evidence {
 }
 
 /// Recommended change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// Description of the change for a reader.
     pub what: String,
@@ -92,10 +94,10 @@ pub enum Rank {
 }
 
 /// One line of the audit.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Id of the check that made it.
-    pub check: &'static str,
+    pub check: Cow<'static, str>,
     /// Layer of the host.
     pub layer: Layer,
     /// Name of the object or setting.
@@ -105,7 +107,7 @@ pub struct Entry {
     /// Reason why it matters.
     pub why: String,
     /// The causes that it explains now; none: it explains no present symptom.
-    #[serde(serialize_with = "ids")]
+    #[serde(serialize_with = "ids", deserialize_with = "causes")]
     pub explains: Vec<Cause>,
     /// The evidence for the entry.
     pub evidence: Vec<Evidence>,
@@ -124,6 +126,19 @@ fn ids<S: Serializer>(causes: &[Cause], serializer: S) -> Result<S::Ok, S::Error
     serializer.collect_seq(causes.iter().map(|cause| cause.id()))
 }
 
+fn cause<'de, D: Deserializer<'de>>(from: D) -> Result<Cause, D::Error> {
+    of_id(&String::deserialize(from)?)
+}
+
+fn causes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Cause>, D::Error> {
+    let ids = Vec::<String>::deserialize(from)?;
+    ids.iter().map(|id| of_id(id)).collect()
+}
+
+fn of_id<E: serde::de::Error>(id: &str) -> Result<Cause, E> {
+    Cause::from_id(id).ok_or_else(|| E::custom(format!("no cause is called {id}")))
+}
+
 impl Entry {
     /// Makes an entry that explains nothing so far.
     pub fn new(
@@ -134,7 +149,7 @@ impl Entry {
         why: impl Into<String>,
     ) -> Self {
         Self {
-            check,
+            check: check.into(),
             layer,
             what: what.into(),
             value: value.into(),

@@ -71,3 +71,13 @@ pub enum LiveError {
     #[error("Ctrl-C cannot be taken notice of")]
     Signals(#[source] io::Error),
 }
+
+impl LiveError {
+    /// Returns the error for a packet socket that the kernel does not open.
+    pub fn of_packet_socket(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => Self::NetRaw(error),
+            _ => Self::Packet(error),
+        }
+    }
+}

@@ -166,6 +166,19 @@ impl Netns {
         self.name.is_none() || self.inode == Self::own().inode
     }
 
+    /// Moves the calling thread into the namespace.
+    ///
+    /// # Errors
+    /// The namespace is gone, or may not be entered.
+    pub fn enter(&self) -> Result<(), LiveError> {
+        if self.is_own() {
+            return Ok(());
+        }
+        let name = || self.name.clone().unwrap_or_default();
+        let entered = |source| LiveError::EnterNetns { name: name(), source };
+        sys::enter_netns(self.open()?.as_fd()).map_err(entered)
+    }
+
     /// Runs `work` in the namespace on a new thread, so that the caller stays in its own.
     ///
     /// # Errors
@@ -174,15 +187,9 @@ impl Netns {
         if self.is_own() {
             return Ok(work());
         }
-        let name = || self.name.clone().unwrap_or_default();
-        let entered = |source| LiveError::EnterNetns { name: name(), source };
-        let file = self.open()?;
         thread::scope(|scope| {
-            let inside = scope.spawn(|| sys::enter_netns(file.as_fd()).map(|()| work()));
-            match inside.join() {
-                Ok(result) => result.map_err(entered),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
+            let inside = scope.spawn(|| self.enter().map(|()| work()));
+            inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
 }

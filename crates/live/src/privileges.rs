@@ -17,12 +17,22 @@ pub enum Capability {
     Fowner = 3,
     /// Permits keeping the set-group-ID bit of a file of another group.
     Fsetid = 4,
+    /// Permits administration of the network, and reading its packet filter.
+    NetAdmin = 12,
     /// Permits capturing packets.
     NetRaw = 13,
     /// Permits inspecting the processes of other users.
     SysPtrace = 19,
     /// Permits entering namespaces.
     SysAdmin = 21,
+    /// Permits locking memory beyond the limit, which kernels before 5.11 ask for hooks.
+    SysResource = 24,
+    /// Permits reading the addresses of the kernel's functions.
+    Syslog = 34,
+    /// Permits observing the kernel.
+    Perfmon = 38,
+    /// Permits loading hooks.
+    Bpf = 39,
 }
 
 impl Capability {

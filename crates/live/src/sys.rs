@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod datagram;
 pub mod ethtool;
+pub mod fork;
 pub mod mount;
 pub mod options;
 pub mod packet;

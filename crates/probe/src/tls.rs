@@ -5,6 +5,7 @@ mod words;
 
 pub use words::sentence;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,8 +25,8 @@ const SESSIONS_MAX: usize = 256;
 /// The TLS options of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
-    /// The PEM file with the only trusted certificates; `None` for the system's.
-    pub cacert: Option<PathBuf>,
+    /// The file with the only trusted certificates; `None` for the system's.
+    pub cacert: Option<PemFile>,
     /// Accepts any certificate; the server still has to prove that it holds the certificate's key.
     pub insecure: bool,
     /// Resumes sessions (RFC 8446 §2.2); if `false`, each handshake is a full one.
@@ -35,6 +36,30 @@ pub struct TlsOptions {
 impl Default for TlsOptions {
     fn default() -> TlsOptions {
         TlsOptions { cacert: None, insecure: false, resume: true }
+    }
+}
+
+/// A PEM file as it was read: a process that gives up its rights afterwards can still use it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PemFile {
+    path: PathBuf,
+    /// The content, or the reason why it could not be read.
+    content: Result<Vec<u8>, String>,
+}
+
+impl PemFile {
+    /// Reads a file. If that fails, [`client_config`] says so.
+    pub fn read(path: &Path) -> PemFile {
+        let content = fs::read(path).map_err(|error| error.to_string());
+        PemFile { path: path.to_owned(), content }
+    }
+
+    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+        let refused = |why: String| TlsError::File { path: self.path.display().to_string(), why };
+        let content = self.content.as_ref().map_err(|why| refused(why.clone()))?;
+        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(content).collect();
+        let found = found.map_err(|error| refused(error.to_string()))?;
+        if found.is_empty() { Err(refused("it has none".to_owned())) } else { Ok(found) }
     }
 }
 
@@ -99,7 +124,7 @@ fn verifier(
     if options.insecure {
         return Ok(Arc::new(AnyCertificate(provider.signature_verification_algorithms)));
     }
-    let named = options.cacert.as_deref().map(read).transpose()?;
+    let named = options.cacert.as_ref().map(PemFile::certificates).transpose()?;
     let roots = roots(named.as_deref())?;
     let built = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
     let issued = built.map_err(|error| rustls::Error::General(error.to_string()))?;
@@ -107,15 +132,6 @@ fn verifier(
         Some(named) => Arc::new(Named { issued, named }),
         None => issued,
     })
-}
-
-/// Reads the certificates of a file.
-fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let refused = |why: String| TlsError::File { path: path.display().to_string(), why };
-    let found = CertificateDer::pem_file_iter(path).map_err(|error| refused(error.to_string()))?;
-    let found: Result<Vec<_>, _> = found.collect();
-    let found = found.map_err(|error| refused(error.to_string()))?;
-    if found.is_empty() { Err(refused("it has none".to_owned())) } else { Ok(found) }
 }
 
 /// Returns the given certificates, or the system's if there are none.

@@ -8,7 +8,7 @@ pub use args::{Dns, EXAMPLES};
 
 use crate::error::Error;
 use crate::progress::Waiting;
-use crate::{output, terminal};
+use crate::{output, sandbox, terminal};
 use serde::Serialize;
 use serde_json::json;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -57,6 +57,7 @@ pub fn run(arguments: &Dns) -> Result<ExitCode, Error> {
     if !arguments.servers.is_empty() {
         config = config.with_servers(arguments.servers.clone());
     }
+    sandbox::confine_measuring(None);
     let waiting = Waiting::new(!arguments.json && !arguments.display.no_progress);
     let measured = measure(arguments, config, &waiting);
     drop(waiting);

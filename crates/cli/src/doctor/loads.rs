@@ -1,6 +1,7 @@
 //! A short load with several connections: whether the server answers ten clients as fast as one, and
 //! as many as `--load` names.
 
+use super::Opened;
 use super::args::Doctor;
 use super::asked::RequestResults;
 use super::steps::Steps;
@@ -11,10 +12,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tcpwhy_core::experiment::shows_more;
 use tcpwhy_core::model::{Report, units};
+use tcpwhy_privileged::Helper;
 use tcpwhy_probe::budget::{Limits, NO_LIMIT};
 use tcpwhy_probe::experiment::{Connection, Settings, Subject};
 use tcpwhy_probe::http::Request;
 use tcpwhy_probe::load::{Guard, LoadOutcome, Plan, run as generate};
+use tcpwhy_probe::tls::TlsOptions;
 use tcpwhy_probe::{Scheme, Target};
 
 /// Number of concurrent connections of the load that nobody asked for.
@@ -130,6 +133,7 @@ impl Loads {
 /// requests were.
 pub fn run(
     wanted: &Doctor,
+    opened: &Opened,
     asked: &RequestResults,
     subject: &Subject,
     alone: Option<&Report>,
@@ -142,7 +146,7 @@ pub fn run(
     let subject = &Subject { timeout: subject.timeout.min(TIMEOUT), ..subject.clone() };
     let sizes = sizes(wanted);
     for &connections in &sizes {
-        let Some(plan) = plan(wanted, asked, subject, connections) else {
+        let Some(plan) = plan(wanted, &opened.tls, asked, subject, connections) else {
             let size = units::bytes(asked.exchange_bytes_max(subject));
             let why = format!("with {size} for each answer it would exceed the budget; see --load");
             steps.skipped("load", why);
@@ -154,7 +158,7 @@ pub fn run(
         let began = Instant::now();
         // A load on one connection shows nothing that single requests do not.
         let alone = alone.filter(|_| connections > 1);
-        let tap = alone.and_then(|_| tap(subject.server, plan.connections));
+        let tap = alone.and_then(|_| tap(&opened.helper, subject.server, plan.connections));
         let outcome = generate(&plan, &AtomicBool::new(false), |_| ());
         let loaded = tap.map(|tap| tap.finish().report);
         let shows_more =
@@ -210,6 +214,7 @@ fn settle(subject: &Subject) {
 /// one within the budget.
 fn plan(
     wanted: &Doctor,
+    tls: &TlsOptions,
     asked: &RequestResults,
     subject: &Subject,
     connections: u32,
@@ -222,7 +227,7 @@ fn plan(
         connections: connections as usize,
         duration: Some(lasts(wanted)),
         timeout: subject.timeout,
-        tls: wanted.trust.tls(true),
+        tls: tls.clone(),
         guard: Some(guard),
         budget: subject.budget.clone(),
         ..Plan::new(subject.target.clone(), vec![subject.server])
@@ -238,10 +243,11 @@ fn plan(
 }
 
 /// Starts a capture of a load; `None` if the kernel refuses it.
-fn tap(server: SocketAddr, connections: usize) -> Option<Tap> {
+fn tap(helper: &Helper, server: SocketAddr, connections: usize) -> Option<Tap> {
+    let socket = helper.packet_socket().ok()?;
     let tap = match connections <= WHOLE_MAX {
-        true => Tap::whole(server, None),
-        false => Tap::of_load(&[server]),
+        true => Tap::whole(socket, server, None),
+        false => Tap::of_load(socket, &[server]),
     };
     tap.ok()
 }

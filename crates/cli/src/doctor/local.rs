@@ -3,16 +3,16 @@
 
 use super::steps::Steps;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tcpwhy_core::model::{Report, units};
 use tcpwhy_core::report::json;
 use tcpwhy_core::state::{self, Socket, State};
-use tcpwhy_host::{AuditedNamespace, Entry, Evidence, audit};
-use tcpwhy_live::sockets::{Selection, Where};
+use tcpwhy_host::{Entry, Evidence};
+use tcpwhy_privileged::Helper;
 use tcpwhy_probe::experiment::{Connection, Settings, Subject};
 
-/// Sample time of the audit. Its counters need not grow, since the requests are over.
-const SAMPLE: Duration = Duration::from_millis(200);
+/// The network namespace of the server by name; that of this process has none.
+pub struct ServerNamespace(Option<String>);
 
 /// Number of audit entries that are shown.
 const ENTRIES_MAX: usize = 3;
@@ -22,20 +22,14 @@ const ENTRIES_MAX: usize = 3;
 pub fn weigh(
     report: &mut Report,
     subject: &Subject,
+    helper: &Helper,
     steps: &mut Steps,
-) -> Option<AuditedNamespace> {
+) -> Option<ServerNamespace> {
     let began = Instant::now();
     // A connection that stays open while the sockets are read.
     let connection = Connection::open(subject, Settings::default()).ok()?;
     let own = connection.local()?;
-    let at = |port| {
-        // Only root may look into other namespaces.
-        let read = |place| {
-            crate::sockets::state(&Selection { place, port: Some(port), ..Selection::default() })
-        };
-        read(Where::All).or_else(|_| read(Where::Here))
-    };
-    let there = match at(own.port()) {
+    let there = match helper.connection(own.port()) {
         Ok(there) => there,
         Err(error) => {
             steps.skipped("sockets", error.to_string());
@@ -46,7 +40,7 @@ pub fn weigh(
         steps.skipped("sockets", "the server is on another machine, or may not be seen");
         return None;
     };
-    match at(subject.server.port()) {
+    match helper.server() {
         Ok(mut all) => {
             // Full ports or tables of other namespaces have nothing to do with the target.
             let client = socket(&there, own, subject.server);
@@ -59,19 +53,23 @@ pub fn weigh(
         }
         Err(error) => steps.skipped("sockets", error.to_string()),
     }
-    Some(server.netns.clone().map_or(AuditedNamespace::Here, AuditedNamespace::Named))
+    Some(ServerNamespace(server.netns.clone()))
 }
 
 /// Returns the audit entries that explain findings of the report, the most direct first.
-pub fn explain(report: &Report, place: &AuditedNamespace, steps: &mut Steps) -> Vec<Entry> {
+pub fn explain(
+    report: &Report,
+    place: &ServerNamespace,
+    helper: &Helper,
+    steps: &mut Steps,
+) -> Vec<Entry> {
     if report.findings.is_empty() {
         return Vec::new();
     }
     let began = Instant::now();
     let Ok(document) = json::render(report, env!("CARGO_PKG_VERSION")) else { return Vec::new() };
-    match audit(place, SAMPLE, Some(document.as_bytes())) {
-        Ok(audit) => {
-            let mut entries = audit.entries;
+    match helper.audit(place.0.as_deref(), document.as_bytes()) {
+        Ok(mut entries) => {
             entries.retain(explains_a_finding);
             entries.truncate(ENTRIES_MAX);
             let count = entries.len() as u64;

@@ -22,7 +22,7 @@ use error::DoctorError;
 
 use crate::error::Error;
 use crate::tap::{Tap, Tapped};
-use crate::{output, terminal};
+use crate::{output, sandbox, terminal};
 use asked::{Layers, RequestResults};
 use loads::Loaded;
 use names::Resolved;
@@ -30,6 +30,7 @@ use serde::Serialize;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -41,13 +42,14 @@ use tcpwhy_core::model::{Cause, Class, Finding, Report};
 use tcpwhy_core::report::json;
 use tcpwhy_host::Entry;
 use tcpwhy_live::folder::Folder;
+use tcpwhy_privileged::{Helper, Permitted};
 use tcpwhy_probe::budget::{Budget, Limits, Spent};
 use tcpwhy_probe::dns;
 use tcpwhy_probe::experiment::{
     Bounds, Coin, ExchangeError, Kind, Occasion, Others, Skipped, Subject, make,
 };
 use tcpwhy_probe::http::Request;
-use tcpwhy_probe::tls::client_config;
+use tcpwhy_probe::tls::{TlsOptions, client_config};
 use tcpwhy_probe::{Scheme, Target};
 use traffic::{Amount, Traffic};
 
@@ -103,12 +105,9 @@ struct Walk<'a> {
 /// # Errors The target is invalid or does not resolve, or the report cannot be written.
 pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let target = Target::parse(&asked_for.target).map_err(DoctorError::from)?;
-    if let Some(folder) = &asked_for.bundle {
-        // Before anything is sent, rather than when everything was measured.
-        keep(folder, &[])?;
-    }
+    let opened = Opened::before_sending(asked_for, &target)?;
     let mut steps = Steps::new(!asked_for.display.no_progress);
-    let request = request(asked_for)?;
+    let request = asked_for.request(opened.body.clone());
     let kinds = asked_for.experiments(target.scheme == Scheme::Https);
     let traffic = Traffic::new(asked_for, &target, &request, &kinds);
     steps.announce(&traffic.announcement(asked_for, &target, &request.method));
@@ -117,18 +116,18 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
         Resolved::Found { addresses, lookup_ns, findings } => (addresses, lookup_ns, findings),
         Resolved::Failed { lookup_ns, findings } => {
             let report = unresolved(lookup_ns, findings);
-            return tell_unresolved(asked_for, report, &target, &traffic, steps.taken());
+            return tell_unresolved(asked_for, &opened, report, &target, &traffic, steps.taken());
         }
     };
-    let subject = subject(asked_for, target, request, addresses[0], traffic.alone())?;
-    way::examine(asked_for, subject.server, traffic.probes(), &mut steps);
-    let tap = open_tap(&subject, asked_for.bundle.is_some(), &mut steps);
+    let subject = subject(asked_for, &opened, target, request, addresses[0], traffic.alone())?;
+    way::examine(asked_for, subject.server, &opened.helper, traffic.probes(), &mut steps);
+    let tap = open_tap(&subject, &opened, &mut steps);
     let began = Instant::now();
     let asked = RequestResults::ask(&subject, lookup_ns);
     tell_asked(&asked, &subject, began, &mut steps);
     let tapped = tap.and_then(|tap| end_tap(tap, &mut steps));
     let alone = tapped.as_ref().map(|it| &it.report);
-    let others = others(asked_for, &subject, &addresses, traffic.queries())?;
+    let others = others(&opened, &subject, &addresses, traffic.queries())?;
     let kinds = worth_making(kinds, &asked, &subject, lookup_ns, &others, &mut steps);
     let usual_status = asked.status;
     let changing = Subject { budget: traffic.experiments(), usual_status, ..subject.clone() };
@@ -136,7 +135,7 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let loading = Subject { budget: traffic.load(), ..subject.clone() };
     let loads = match refused {
         Some(why) => loads::Loads::skipped(why, &mut steps),
-        None => loads::run(asked_for, &asked, &loading, alone, &mut steps),
+        None => loads::run(asked_for, &opened, &asked, &loading, alone, &mut steps),
     };
     let (mut report, packets) = diagnose(&asked, named, experiments, tapped, &subject);
     for (connections, loaded) in loads.reports {
@@ -144,8 +143,10 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     }
     let is_answered = asked.is_answered();
     let seen = Subject { budget: traffic.sockets(), ..subject.clone() };
-    let place = is_answered.then(|| local::weigh(&mut report, &seen, &mut steps)).flatten();
-    let host = place.map_or_else(Vec::new, |place| local::explain(&report, &place, &mut steps));
+    let helper = &opened.helper;
+    let place = is_answered.then(|| local::weigh(&mut report, &seen, helper, &mut steps)).flatten();
+    let host =
+        place.map_or_else(Vec::new, |place| local::explain(&report, &place, helper, &mut steps));
     let verdict = text::verdict(&report, &asked, &subject);
     let walk = Walk {
         target: subject.target.to_string(),
@@ -159,7 +160,7 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
         verdict,
         steps: steps.taken(),
     };
-    tell(asked_for, &report, walk, &asked, packets.as_deref())?;
+    tell(asked_for, &opened, &report, walk, &asked, packets.as_deref())?;
     // An error that answers the wrong protocol is no fault of the server.
     let counts = |cause: Cause| is_answered || cause != Cause::ErrorResponses;
     let mut faults = report.findings.iter().filter(|it| it.cause.class() == Class::Fault);
@@ -174,6 +175,7 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
 /// Prints the report for a target that could not be resolved because of its name servers.
 fn tell_unresolved(
     asked_for: &Doctor,
+    opened: &Opened,
     mut report: Report,
     target: &Target,
     traffic: &Traffic,
@@ -192,13 +194,14 @@ fn tell_unresolved(
         verdict: format!("{} does not resolve: name servers are at fault.", target.host),
         steps,
     };
-    tell(asked_for, &report, walk, &RequestResults::default(), None)?;
+    tell(asked_for, opened, &report, walk, &RequestResults::default(), None)?;
     Ok(ExitCode::from(EXIT_FAULTS))
 }
 
 /// Prints the report, and stores it if a bundle is asked for.
 fn tell(
     asked_for: &Doctor,
+    opened: &Opened,
     report: &Report,
     doctor: Walk<'_>,
     asked: &RequestResults,
@@ -208,7 +211,7 @@ fn tell(
     let document = json::render_with(report, env!("CARGO_PKG_VERSION"), &beside)?;
     let look = terminal::look(&asked_for.display, asked_for.all);
     let page = text::page(report, &beside.doctor, asked, &look);
-    if let Some(folder) = &asked_for.bundle {
+    if let Some(bundle) = &opened.bundle {
         let html = crate::page::of_packets(report, packets)?;
         let mut files = vec![
             ("report.json", document.as_bytes()),
@@ -216,40 +219,85 @@ fn tell(
             ("report.html", html.as_bytes()),
         ];
         files.extend(packets.map(|packets| ("packets.pcapng", packets)));
-        keep(folder, &files)?;
+        bundle.keep(&files)?;
     }
     output::print(if asked_for.json { &document } else { &page })
 }
 
-fn request(asked: &Doctor) -> Result<Request, DoctorError> {
-    let body = match asked.body.as_deref() {
-        None => Vec::new(),
-        Some(text) => match text.strip_prefix('@') {
-            None => text.as_bytes().to_vec(),
-            Some(path) => fs::read(path)
-                .map_err(|source| DoctorError::Body { path: path.to_owned(), source })?,
-        },
-    };
-    Ok(asked.request(body))
+/// What was opened and read before this process gave up its rights, which is before anything is sent.
+struct Opened {
+    /// The process that kept them.
+    helper: Helper,
+    body: Vec<u8>,
+    tls: TlsOptions,
+    bundle: Option<Bundle>,
+}
+
+/// The folder of a bundle.
+struct Bundle {
+    folder: Folder,
+    path: String,
+}
+
+impl Opened {
+    fn before_sending(asked: &Doctor, target: &Target) -> Result<Self, Error> {
+        let helper = Helper::start(Permitted {
+            packets: true,
+            probes: true,
+            server_port: Some(target.port),
+            ..Permitted::default()
+        })?;
+        let bundle = asked.bundle.as_deref().map(Bundle::open).transpose()?;
+        let body = match asked.body.as_deref() {
+            None => Vec::new(),
+            Some(text) => match text.strip_prefix('@') {
+                None => text.as_bytes().to_vec(),
+                Some(path) => fs::read(path)
+                    .map_err(|source| DoctorError::Body { path: path.to_owned(), source })?,
+            },
+        };
+        let tls = asked.trust.tls();
+        sandbox::confine_measuring(bundle.as_ref().map(|it| it.folder.as_fd()));
+        Ok(Self { helper, body, tls, bundle })
+    }
+}
+
+impl Bundle {
+    fn open(path: &Path) -> Result<Self, DoctorError> {
+        let named = path.display().to_string();
+        match Folder::open(path) {
+            Ok(folder) => Ok(Self { folder, path: named }),
+            Err(source) => Err(DoctorError::Bundle { path: named, source }),
+        }
+    }
+
+    /// Writes the files, which contain what was sent.
+    fn keep(&self, files: &[(&str, &[u8])]) -> Result<(), DoctorError> {
+        let kept = files.iter().try_for_each(|(name, bytes)| self.folder.write(name, bytes));
+        kept.map_err(|source| DoctorError::Bundle { path: self.path.clone(), source })
+    }
 }
 
 fn subject(
     asked: &Doctor,
+    opened: &Opened,
     target: Target,
     request: Request,
     server: SocketAddr,
     budget: Budget,
 ) -> Result<Subject, DoctorError> {
     let tls = match target.scheme {
-        Scheme::Https => Some(client_config(&asked.trust.tls(false))?),
+        Scheme::Https => Some(client_config(&TlsOptions { resume: false, ..opened.tls.clone() })?),
         Scheme::Http | Scheme::Tcp => None,
     };
     let timeout = Duration::from_nanos(asked.timeout);
     Ok(Subject { target, server, request, tls, timeout, budget, usual_status: None })
 }
 
-fn open_tap(subject: &Subject, keeps: bool, steps: &mut Steps) -> Option<Tap> {
-    match Tap::whole(subject.server, keeps.then_some("tcpwhy doctor")) {
+fn open_tap(subject: &Subject, opened: &Opened, steps: &mut Steps) -> Option<Tap> {
+    let keeper = opened.bundle.is_some().then_some("tcpwhy doctor");
+    let socket = opened.helper.packet_socket();
+    match socket.and_then(|socket| Tap::whole(socket, subject.server, keeper)) {
         Ok(tap) => Some(tap),
         Err(error) => {
             steps.skipped("capture", format!("{error}; own sockets and experiments tell instead"));
@@ -297,7 +345,7 @@ fn tell_asked(asked: &RequestResults, subject: &Subject, began: Instant, steps: 
 /// Finds what experiments can use for comparison: another address of the server, the host's name
 /// servers, and TLS with resumed sessions.
 fn others(
-    asked_for: &Doctor,
+    opened: &Opened,
     subject: &Subject,
     addresses: &[SocketAddr],
     queries: Budget,
@@ -305,7 +353,7 @@ fn others(
     let family = addresses.iter().find(|it| it.is_ipv4() != subject.server.is_ipv4()).copied();
     let resolvers = dns::Config::system().map(|it| it.servers).unwrap_or_default();
     let is_tls = subject.tls.is_some();
-    let resuming = is_tls.then(|| client_config(&asked_for.trust.tls(true))).transpose()?;
+    let resuming = is_tls.then(|| client_config(&opened.tls)).transpose()?;
     Ok(Others { family, resolvers, resuming, queries })
 }
 
@@ -422,13 +470,6 @@ fn diagnose(
     names::add(&mut report, named);
     weigh(&mut report, experiments);
     (report, packets)
-}
-
-/// Writes the bundle's files, which contain what was sent.
-fn keep(folder: &Path, files: &[(&str, &[u8])]) -> Result<(), DoctorError> {
-    let refused = |source| DoctorError::Bundle { path: folder.display().to_string(), source };
-    let private = Folder::open(folder).map_err(refused)?;
-    files.iter().try_for_each(|(name, bytes)| private.write(name, bytes)).map_err(refused)
 }
 
 #[cfg(test)]

@@ -2,12 +2,14 @@
 
 use super::args::Doctor;
 use super::steps::Steps;
+use crate::probe::raw_sockets;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use tcpwhy_core::model::units::{counted, duration};
+use tcpwhy_privileged::Helper;
 use tcpwhy_probe::budget::{Budget, Limits};
 use tcpwhy_probe::path::{PathEnd, Plan, Report, probe};
 use tcpwhy_probe::tls::TlsOptions;
@@ -41,7 +43,13 @@ fn plan(budget: Budget) -> Plan {
 }
 
 /// Finds the hops to `server`.
-pub fn examine(wanted: &Doctor, server: SocketAddr, budget: Budget, steps: &mut Steps) {
+pub fn examine(
+    wanted: &Doctor,
+    server: SocketAddr,
+    helper: &Helper,
+    budget: Budget,
+    steps: &mut Steps,
+) {
     if wanted.no_path {
         return steps.skipped("path", "--no-path");
     }
@@ -65,7 +73,7 @@ pub fn examine(wanted: &Doctor, server: SocketAddr, budget: Budget, steps: &mut 
                 stopped.store(true, Ordering::Relaxed);
             }
         });
-        let found = probe(&target, &plan, stopped, &mut |_, _| ());
+        let found = probe(&target, &plan, &raw_sockets(helper), stopped, &mut |_, _| ());
         drop(over);
         found
     });

@@ -60,14 +60,6 @@ fn observe(watch: &mut Watch, arguments: &Drops) -> Result<Report, Error> {
     Ok(watch.report())
 }
 
-/// Returns the drops since the start of `watch` as evidence for findings. They go through the same
-/// document as `--json`.
-///
-/// # Errors They are not in that format.
-pub fn of(watch: &mut Watch) -> Result<Vec<tcpwhy_core::state::Drops>, Error> {
-    Ok(serde_json::from_value(serde_json::to_value(watch.report().drops)?)?)
-}
-
 fn document(report: &Report) -> serde_json::Value {
     json!({
         "schema_version": 1,

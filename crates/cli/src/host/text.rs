@@ -155,7 +155,7 @@ fn evidence(all: &[Evidence]) -> Vec<String> {
 /// Writes the entries that explain nothing: their names, or all of each if everything is asked for.
 fn rest(quiet: &[&Entry], look: &Look, page: &mut Page) {
     if !look.all {
-        let mut names: Vec<&str> = quiet.iter().map(|entry| entry.check).collect();
+        let mut names: Vec<&str> = quiet.iter().map(|entry| &*entry.check).collect();
         names.dedup();
         let number = counted(quiet.len() as u64, "thing", "things");
         let text = format!("{number} looked at explain nothing now (--all shows them):");

@@ -5,6 +5,7 @@ use super::Explained;
 use super::own_sockets::OwnSockets;
 use crate::tap::Tap;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -23,10 +24,13 @@ pub enum Explainer {
 }
 
 impl Explainer {
-    /// Begins to observe connections to `addresses`. Also returns a note on what cannot be observed
-    /// and why.
-    pub fn begin(addresses: &[SocketAddr]) -> (Explainer, Option<String>) {
-        match Tap::of_load(addresses) {
+    /// Begins to observe connections to `addresses` with this packet socket. Also returns a note on
+    /// what cannot be observed and why.
+    pub fn begin(
+        socket: Result<OwnedFd, LiveError>,
+        addresses: &[SocketAddr],
+    ) -> (Explainer, Option<String>) {
+        match socket.and_then(|socket| Tap::of_load(socket, addresses)) {
             Ok(tap) => (Explainer::Packets(tap), None),
             Err(error) => {
                 let done = Arc::new(AtomicBool::new(false));

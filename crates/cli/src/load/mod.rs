@@ -17,6 +17,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tcpwhy_core::model::{Class, Report};
 use tcpwhy_probe::load::{self, LoadOutcome, Pace, Plan, PlanError};
+use tcpwhy_probe::tls::TlsOptions;
 
 /// Exit status if no request was answered.
 const EXIT_FAILED: u8 = 2;
@@ -55,9 +56,11 @@ pub struct Sockets {
 ///
 /// # Errors The target does not resolve, or the load cannot begin.
 pub fn run(asked: &Load) -> Result<ExitCode, Error> {
-    let plan = plan(asked)?;
+    let given = Given::read(asked)?;
+    let explaining = Explaining::confine(asked);
     let stop = terminal::interruptible();
-    let explaining = Explaining::begin(asked, &plan);
+    let plan = plan(asked, given)?;
+    let explaining = explaining.begin(&plan);
     let mut bar = Bar::new(asked);
     let outcome = load::run(&plan, stop, |running| bar.tell(running));
     drop(bar);
@@ -81,18 +84,30 @@ fn exit(outcome: &LoadOutcome, explained: &Explained) -> ExitCode {
     ExitCode::from(u8::from(has_faults))
 }
 
-fn plan(asked: &Load) -> Result<Plan, Error> {
-    let body = match asked.body.as_deref() {
-        None => Vec::new(),
-        Some(words) => match words.strip_prefix('@') {
-            None => words.as_bytes().to_vec(),
-            Some(path) => std::fs::read(path)
-                .map_err(|source| Error::Open { path: path.to_owned(), source })?,
-        },
-    };
+/// What was read from the files that the user named, before the process gave up its rights.
+struct Given {
+    body: Vec<u8>,
+    tls: TlsOptions,
+}
+
+impl Given {
+    fn read(asked: &Load) -> Result<Given, Error> {
+        let body = match asked.body.as_deref() {
+            None => Vec::new(),
+            Some(words) => match words.strip_prefix('@') {
+                None => words.as_bytes().to_vec(),
+                Some(path) => std::fs::read(path)
+                    .map_err(|source| Error::Open { path: path.to_owned(), source })?,
+            },
+        };
+        Ok(Given { body, tls: asked.trust.tls() })
+    }
+}
+
+fn plan(asked: &Load, given: Given) -> Result<Plan, Error> {
     let addresses = addresses(asked)?;
     Ok(Plan {
-        request: asked.request(body),
+        request: asked.request(given.body),
         connections: asked.connections as usize,
         threads: asked.threads.map(usize::from),
         duration: asked.duration(),
@@ -101,7 +116,7 @@ fn plan(asked: &Load) -> Result<Plan, Error> {
         timeout: Duration::from_nanos(asked.timeout),
         pace: asked.rate.map_or(Pace::Closed, Pace::PerSecond),
         new_connections: asked.new_connections,
-        tls: asked.trust.tls(true),
+        tls: given.tls,
         ..Plan::new(asked.url.clone(), addresses)
     })
 }
@@ -142,14 +157,28 @@ struct Explaining {
     note: Option<String>,
 }
 
+/// What the observation needs of the time before the process gave up its rights.
+#[cfg(target_os = "linux")]
+struct Prepared(Option<Result<std::os::fd::OwnedFd, tcpwhy_live::LiveError>>);
+
+#[cfg(not(target_os = "linux"))]
+struct Prepared {
+    is_wanted: bool,
+}
+
 impl Explaining {
+    /// Opens what the observation needs, and gives up the rights of this process, before anything
+    /// comes from the network.
     #[cfg(target_os = "linux")]
-    fn begin(asked: &Load, plan: &Plan) -> Explaining {
-        if asked.no_explain {
-            return Explaining { by: None, note: None };
-        }
-        let (by, note) = explain::Explainer::begin(&plan.addresses);
-        Explaining { by: Some(by), note }
+    fn confine(asked: &Load) -> Prepared {
+        let socket = (!asked.no_explain).then(tcpwhy_live::capture::packet_socket);
+        crate::sandbox::confine_measuring(None);
+        Prepared(socket)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn confine(asked: &Load) -> Prepared {
+        Prepared { is_wanted: !asked.no_explain }
     }
 
     #[cfg(target_os = "linux")]
@@ -159,14 +188,23 @@ impl Explaining {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn begin(asked: &Load, _: &Plan) -> Explaining {
-        let note = "causes are named on Linux only, where packets can be captured meanwhile";
-        Explaining { note: (!asked.no_explain).then(|| note.to_owned()) }
+    fn end(self) -> Explained {
+        Explained { note: self.note, ..Explained::default() }
+    }
+}
+
+impl Prepared {
+    #[cfg(target_os = "linux")]
+    fn begin(self, plan: &Plan) -> Explaining {
+        let Some(socket) = self.0 else { return Explaining { by: None, note: None } };
+        let (by, note) = explain::Explainer::begin(socket, &plan.addresses);
+        Explaining { by: Some(by), note }
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn end(self) -> Explained {
-        Explained { note: self.note, ..Explained::default() }
+    fn begin(self, _: &Plan) -> Explaining {
+        let note = "causes are named on Linux only, where packets can be captured meanwhile";
+        Explaining { note: self.is_wanted.then(|| note.to_owned()) }
     }
 }
 

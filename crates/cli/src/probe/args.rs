@@ -120,7 +120,7 @@ impl Probe {
             hops: !self.no_hops,
             mtu: !self.no_mtu,
             request: !self.no_request,
-            tls: self.trust.tls(true),
+            tls: self.trust.tls(),
             family,
             budget: Budget::none(),
         };

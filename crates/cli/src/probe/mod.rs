@@ -9,12 +9,15 @@ use crate::dns::findings;
 use crate::drops::Screen;
 use crate::error::Error;
 use crate::progress::Waiting;
-use crate::{output, terminal};
+use crate::{output, sandbox, terminal};
 use serde_json::{Value, json};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use tcpwhy_privileged::{Helper, Permitted, Protocol};
 use tcpwhy_probe::dns::Judged;
-use tcpwhy_probe::path::{Report, judge, probe};
+use tcpwhy_probe::path::{Family, Method, Report, judge, probe};
 
 /// Exit status if there is a fault.
 const EXIT_FAULTS: u8 = 1;
@@ -25,13 +28,17 @@ const REDRAWN: Duration = Duration::from_millis(100);
 ///
 /// # Errors The name does not resolve, or no packet can be sent to its address.
 pub fn run(arguments: &Probe) -> Result<ExitCode, Error> {
+    let plan = arguments.plan();
+    let helper = Helper::start(Permitted { probes: true, ..Permitted::default() })?;
+    sandbox::confine_measuring(None);
     let stop = terminal::interruptible();
     let look = terminal::look(&arguments.display, false);
     let mut screen = Screen::new(arguments.json || arguments.display.no_progress);
     let waiting =
         Waiting::new(!arguments.json && !screen.is_live() && !arguments.display.no_progress);
     let (mut shown, mut failed): (Option<Instant>, Option<Error>) = (None, None);
-    let report = probe(&arguments.target, &arguments.plan(), stop, &mut |doing, report| {
+    let raw = raw_sockets(&helper);
+    let report = probe(&arguments.target, &plan, &raw, stop, &mut |doing, report| {
         waiting.tell(doing);
         let due = shown.is_none_or(|shown| shown.elapsed() >= REDRAWN);
         if screen.is_live() && due && failed.is_none() {
@@ -52,6 +59,14 @@ pub fn run(arguments: &Probe) -> Result<ExitCode, Error> {
         Some(error) => Err(error),
         None if findings::any_fault(&judged) => Ok(ExitCode::from(EXIT_FAULTS)),
         None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Returns a function that gets raw sockets from the process with rights.
+pub fn raw_sockets(helper: &Helper) -> impl Fn(Family, Method) -> io::Result<OwnedFd> {
+    |family, method| {
+        let protocol = if method == Method::Tcp { Protocol::Tcp } else { Protocol::Icmp };
+        helper.raw_socket(family == Family::V4, protocol)
     }
 }
 

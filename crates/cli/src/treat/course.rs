@@ -1,9 +1,9 @@
 //! The course of a treatment: measure, change, measure, then undo or keep.
 
+use super::apart::Measuring;
 use super::args::Course;
-use super::load::{OwnLoad, Sent};
+use super::load::Sent;
 pub use super::measure::MeasuredConnections;
-use super::measure::Meters;
 use super::{EXIT_WORSE, begin, json, text};
 use crate::error::Error;
 use crate::{output, terminal};
@@ -22,8 +22,6 @@ use tcpwhy_treat::{
 /// Interval at which signals and new sockets are checked.
 const STEP: Duration = Duration::from_millis(50);
 const SECOND: Duration = Duration::from_secs(1);
-/// Longest duration of the own load if nothing ends it before.
-const LOAD_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The subject of a treatment.
 pub enum Subject {
@@ -119,48 +117,38 @@ impl Active {
 /// # Errors Nothing could be changed. Or the change could not be followed; then it is undone.
 pub fn run(
     course: &Course,
-    place: MeasuredConnections,
+    place: &MeasuredConnections,
     subject: &Subject,
 ) -> Result<ExitCode, Error> {
     let look = terminal::look(&course.display, false);
     let ending = process::watch_signals_and_hangup().map_err(tcpwhy_live::LiveError::Signals)?;
     let measure = Duration::from_nanos(course.measure);
     let say = |text: String| if course.json { Ok(()) } else { output::print(&text) };
-    let mut meters = match course.no_measure {
-        true => None,
-        false => Some(Meters::open(&place, measure)?),
-    };
-    let own_load = match &course.load {
-        None => None,
-        Some(target) => {
-            let netns = place.netns.clone();
-            Some(OwnLoad::begin(target, course.load_connections, netns, LOAD_MAX)?)
-        }
-    };
-    if let Some(meters) = &mut meters {
+    let mut measuring = Measuring::begin(course, place)?;
+    if let Some(measuring) = measuring.as_mut().filter(|it| it.captures) {
         say(text::measuring(measure, &look))?;
         let began = Instant::now();
         while began.elapsed() < measure && !ending.load(Ordering::Relaxed) {
-            meters.take(STEP.min(measure - began.elapsed().min(measure)))?;
+            std::thread::sleep(STEP.min(measure - began.elapsed().min(measure)));
         }
         if ending.load(Ordering::Relaxed) {
             return Err(Error::NotTreated);
         }
-        meters.end_before();
-        say(text::before(meters.before(), &look))?;
+        measuring.end_before()?;
+        say(text::before(measuring.before(), &look))?;
     }
+    let meters = measuring.as_ref().filter(|it| it.captures);
     // From here on a change exists that has to be undone in any case.
     process::outlast_signals();
     if ending.load(Ordering::Relaxed) {
         return Err(Error::NotTreated);
     }
     let began = Instant::now();
-    let mut active = match &mut meters {
-        Some(meters) => meters.change(|| begin(subject))?,
-        None => begin(subject)?,
-    };
-    let followed = say(text::changed(&active, began.elapsed(), course, &look))
-        .and_then(|()| follow(course, &mut active, meters.as_mut(), ending, &look));
+    let mut active = begin(subject)?;
+    let followed = meters
+        .map_or(Ok(()), Measuring::changed)
+        .and_then(|()| say(text::changed(&active, began.elapsed(), course, &look)))
+        .and_then(|()| follow(course, &mut active, meters, ending, &look));
     let record = active.record().clone();
     let (counts, newcomers) = match &active {
         Active::Sockets(treatment) => {
@@ -187,7 +175,13 @@ pub fn run(
             None
         }
     };
-    end.sent = own_load.map(OwnLoad::end).transpose()?;
+    if let Some(measuring) = &measuring {
+        match measuring.end_load() {
+            Ok(sent) => end.sent = sent,
+            Err(error) if end.trouble.is_some() => drop(error),
+            Err(error) => return Err(error),
+        }
+    }
     if course.json {
         let value = json::treated(&record, counts.as_ref(), compared.as_ref(), &end);
         output::print(&(serde_json::to_string_pretty(&value)? + "\n"))?;
@@ -211,7 +205,7 @@ type Followed = (Option<Comparison>, Option<String>, bool);
 fn follow(
     course: &Course,
     active: &mut Active,
-    mut meters: Option<&mut Meters>,
+    meters: Option<&Measuring>,
     ending: &AtomicBool,
     look: &Look,
 ) -> Result<Followed, Error> {
@@ -226,27 +220,26 @@ fn follow(
         if !active.tend()? {
             return Ok((compared, None, true));
         }
-        if let Some(meters) = meters.as_deref_mut() {
-            meters.take(active.step())?;
+        std::thread::sleep(active.step());
+        if let Some(meters) = meters {
             if cut.elapsed() >= SECOND {
                 cut = Instant::now();
-                meters.cut();
-                if let Some(why) = meters.alarm(course.guard) {
-                    return Ok((meters.verdict(), Some(why), false));
+                if let Some(why) = meters.second(course.guard)? {
+                    return Ok((meters.verdict()?.0, Some(why), false));
                 }
             }
             if !is_judged && passed >= measure {
                 is_judged = true;
-                compared = meters.verdict();
+                let (verdict, limits) = meters.verdict()?;
+                compared = verdict;
                 if !course.json {
-                    output::print(&text::verdict(compared.as_ref(), &meters.limits(), look))?;
+                    output::print(&text::verdict(compared.as_ref(), &limits, look))?;
                 }
                 if course.keep {
                     break;
                 }
             }
         } else {
-            std::thread::sleep(active.step());
             // Connections that were accepted in the meantime are treated in the second look.
             if course.keep && passed >= SECOND / 2 {
                 break;
@@ -257,9 +250,10 @@ fn follow(
         }
     }
     if let (Some(meters), false) = (meters, is_judged) {
-        compared = meters.verdict();
+        let (verdict, limits) = meters.verdict()?;
+        compared = verdict;
         if !course.json {
-            output::print(&text::verdict(compared.as_ref(), &meters.limits(), look))?;
+            output::print(&text::verdict(compared.as_ref(), &limits, look))?;
         }
     }
     Ok((compared, None, false))

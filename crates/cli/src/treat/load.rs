@@ -1,9 +1,12 @@
 //! A load that tcpwhy sends itself, to measure a treatment on a system without traffic.
 
 use crate::error::Error;
+use crate::sandbox;
+use serde::{Deserialize, Serialize};
 use std::net::ToSocketAddrs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tcpwhy_live::netns::Netns;
@@ -13,11 +16,12 @@ use tcpwhy_probe::load::{self, LoadOutcome, Plan};
 /// A load that runs until it is ended.
 pub struct OwnLoad {
     stop: Arc<AtomicBool>,
+    plans: Sender<Plan>,
     thread: JoinHandle<Result<LoadOutcome, Error>>,
 }
 
 /// Counts of the load's requests.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Sent {
     /// Number of requests that were answered.
     pub answered: u64,
@@ -26,17 +30,28 @@ pub struct Sent {
 }
 
 impl OwnLoad {
-    /// Begins to send requests to `target` from `netns` on the given number of connections. Each
-    /// connection sends its next request when it has the response. The load ends after `most` at
-    /// the latest.
+    /// Starts a thread that enters `netns` with the rights of the calling one, gives them up, and
+    /// waits for a load to send.
+    pub fn prepare(netns: Netns) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stops = Arc::clone(&stop);
+        let (plans, planned) = channel();
+        let thread = thread::spawn(move || {
+            netns.enter()?;
+            sandbox::confine_measuring(None);
+            match planned.recv() {
+                Ok(plan) => load::run(&plan, &stops, |_| {}).map_err(Error::from),
+                Err(_) => Ok(LoadOutcome::default()),
+            }
+        });
+        Self { stop, plans, thread }
+    }
+
+    /// Begins to send requests to `target` on the given number of connections. Each connection
+    /// sends its next request when it has the response. The load ends after `most` at the latest.
     ///
     /// # Errors The name does not resolve.
-    pub fn begin(
-        target: &Target,
-        connections: u16,
-        netns: Netns,
-        most: Duration,
-    ) -> Result<Self, Error> {
+    pub fn begin(&self, target: &Target, connections: u16, most: Duration) -> Result<(), Error> {
         let addresses = (target.host.as_str(), target.port)
             .to_socket_addrs()
             .map_err(|source| Error::Resolve { host: target.host.clone(), source })?;
@@ -46,11 +61,9 @@ impl OwnLoad {
             duration: Some(most),
             ..Plan::new(target.clone(), addresses.collect())
         };
-        let stop = Arc::new(AtomicBool::new(false));
-        let stops = Arc::clone(&stop);
-        let run = move || netns.inside(|| load::run(&plan, &stops, |_| {}))?.map_err(Error::from);
-        let thread = thread::spawn(run);
-        Ok(Self { stop, thread })
+        // A thread that has ended could not enter the namespace, which its end says.
+        let _ = self.plans.send(plan);
+        Ok(())
     }
 
     /// Ends the load.

@@ -1,21 +1,16 @@
-//! Latency of the treated connections from a live capture, before and after the change, and the
-//! guard.
+//! Latency of the treated connections from a live capture, before and after the change.
 
-use super::args::Guard;
 use crate::error::Error;
 use crate::watch::budget::Meter;
 use std::time::{Duration, Instant};
 use tcpwhy_core::capture::Block;
-use tcpwhy_core::compare::{
-    Comparison, ComparisonOutcome, Found, Measured, Options as Judgement, compare,
-};
 use tcpwhy_core::filter::{Ends, Filter, Values};
-use tcpwhy_core::model::units;
+use tcpwhy_core::model::{Report, units};
 use tcpwhy_core::pipeline::{Options, Sliding};
 use tcpwhy_live::capture::{ANY, Capture, SNAP_BYTES, Wanted};
 use tcpwhy_live::netns::Netns;
 use tcpwhy_live::process::Ports;
-use tcpwhy_live::sys::{clock, process};
+use tcpwhy_live::sys::process;
 
 /// Size of the capture ring, bytes.
 const RING_BYTES: u32 = 16 << 20;
@@ -25,13 +20,6 @@ const BUDGET: f64 = 0.2;
 /// tenth of that, if it is not busy. Later ones are not compared with the time of the change, since
 /// the clock may be set back.
 const LATE_MAX: Duration = Duration::from_secs(1);
-/// With fewer exchanges than this the guard does not act. Few are enough: the comparison excludes
-/// chance, and a very harmful change leaves few exchanges.
-const EXCHANGES_MIN: u64 = 5;
-/// Faults that a client sees as errors.
-const ERRORS: [&str; 6] =
-    ["reset", "idle_reset", "refused", "no_answer", "error_responses", "accept_queue_overflow"];
-
 /// The connections that are measured.
 pub struct MeasuredConnections {
     /// Network namespace.
@@ -52,8 +40,6 @@ pub struct Meters {
     meter: Meter,
     began: Instant,
     intervals: usize,
-    /// The measurement before the change.
-    before: Option<Measured>,
     /// Moment at which the change had been made.
     changed: Option<Instant>,
     /// The same by the clock of the packets, ns.
@@ -95,7 +81,6 @@ impl Meters {
             meter,
             began: Instant::now(),
             intervals,
-            before: None,
             changed: None,
             changed_ns: 0,
         })
@@ -128,30 +113,30 @@ impl Meters {
         self.sliding.cut();
     }
 
-    /// Ends the measurement before the change.
-    pub fn end_before(&mut self) {
+    /// Takes the packets that the kernel has not handed over yet.
+    pub fn drain(&mut self) {
         self.capture.drain(&mut self.block);
         self.sliding.take(&self.block);
-        self.before = Some(Measured::of("before", &self.sliding.whole(&[])));
     }
 
-    /// Makes the change, and begins the measurement after it. Packets that were captured while the
-    /// change was made, which may take seconds on a busy host, count on neither side, also if the
-    /// kernel hands them over later.
-    pub fn change<T>(&mut self, make: impl FnOnce() -> T) -> T {
-        let made = make();
-        self.changed_ns = clock::realtime_ns();
+    /// Begins the measurement after the change, which had been made at `at_ns` by the clock of the
+    /// packets. Packets that were captured while the change was made, which may take seconds on a
+    /// busy host, count on neither side, also if the kernel hands them over later.
+    pub fn changed(&mut self, at_ns: u64) {
+        self.changed_ns = at_ns;
         self.changed = Some(Instant::now());
         self.capture.drain(&mut self.block);
         self.sliding = sliding(self.intervals);
-        made
     }
 
-    /// Compares the measurement before the change with all since. `None` if one of them has no
-    /// exchange.
-    pub fn verdict(&mut self) -> Option<Comparison> {
-        let after = Measured::of("after", &self.sliding.whole(&[]));
-        compare(self.before.clone()?, after, Judgement::default()).ok()
+    /// Returns the report on all since the beginning or the change.
+    pub fn whole(&mut self) -> Report {
+        self.sliding.whole(&[])
+    }
+
+    /// Returns the report on the last seconds.
+    pub fn last(&mut self) -> Report {
+        self.sliding.report(&[])
     }
 
     /// Returns the limits of the measurement that the reader has to know.
@@ -169,35 +154,6 @@ impl Meters {
         }
         limits
     }
-
-    /// Returns the measurement before the change.
-    pub fn before(&self) -> Option<&Measured> {
-        self.before.as_ref()
-    }
-
-    /// Returns the reason for the guard to undo the change: the last seconds are worse than before,
-    /// and chance is excluded.
-    pub fn alarm(&mut self, guard: Guard) -> Option<String> {
-        let bound = guard.0?;
-        let before = self.before.clone()?;
-        let after = Measured::of("after", &self.sliding.report(&[]));
-        if before.exchanges < EXCHANGES_MIN || after.exchanges < EXCHANGES_MIN {
-            return None;
-        }
-        let compared = compare(before, after, Judgement { min_change: bound }).ok()?;
-        let (one, other) = (&compared.before.latency, &compared.after.latency);
-        let is_slower = other.p99_ns as f64 > one.p99_ns as f64 * (1.0 + bound);
-        let words = units::duration;
-        let is_error = |found: &&Found| ERRORS.contains(&found.cause.as_str());
-        if let Some(found) = compared.new_faults.iter().find(is_error) {
-            return Some(format!("requests fail: {} is new", found.cause));
-        }
-        if is_slower && compared.outcome() == ComparisonOutcome::Worse {
-            let (one, other) = (words(one.p99_ns), words(other.p99_ns));
-            return Some(format!("the 99th percentile went from {one} to {other}"));
-        }
-        None
-    }
 }
 
 fn sliding(intervals: usize) -> Sliding {
@@ -210,6 +166,8 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{SocketAddr, TcpListener, TcpStream};
     use std::thread;
+    use tcpwhy_core::compare::Measured;
+    use tcpwhy_live::sys::clock;
 
     /// Time that the server takes for each answer to a request of `/slow`.
     const SLOW: Duration = Duration::from_millis(300);
@@ -268,16 +226,15 @@ mod tests {
         meters.meter = Meter::new(None, Duration::from_secs(1), Duration::ZERO, Duration::ZERO);
         ask(at, "/quick", 20);
         until_measured(&mut meters, 20);
-        meters.end_before();
-        meters.change(|| {
-            ask(at, "/slow", 3);
-            // The kernel hands these over after those before.
-            ask(at, "/quick", 10);
-        });
+        meters.drain();
+        let before = Measured::of("before", &meters.whole());
+        ask(at, "/slow", 3);
+        // The kernel hands these over after those before.
+        ask(at, "/quick", 10);
+        meters.changed(clock::realtime_ns());
         ask(at, "/quick", 15);
         until_measured(&mut meters, 15);
-        let compared = meters.verdict().expect("exchanges on both sides");
-        let (before, after) = (compared.before, compared.after);
+        let after = Measured::of("after", &meters.whole());
         assert_eq!((before.exchanges, after.exchanges), (20, 15));
         let most_ns = before.latency.max_ns.max(after.latency.max_ns);
         assert!(u128::from(most_ns) < SLOW.as_nanos(), "{most_ns} ns");

@@ -1,6 +1,7 @@
 //! `tcpwhy treat`: changes one thing on the running system, measures the effect, and undoes the
 //! change.
 
+mod apart;
 mod args;
 mod course;
 mod json;
@@ -155,7 +156,7 @@ fn sockets_of(sockets: &Sockets, setting: Setting) -> Result<ExitCode, Error> {
     }
     let place =
         MeasuredConnections::of(sockets.netns.as_deref(), sockets.port, sockets.peer, sockets.pid)?;
-    course::run(course, place, &Subject::Sockets(asked))
+    course::run(course, &place, &Subject::Sockets(asked))
 }
 
 fn on_host(plan: HostPlan, port: Option<u16>, host: &OnHost) -> Result<ExitCode, Error> {
@@ -169,7 +170,7 @@ fn on_host(plan: HostPlan, port: Option<u16>, host: &OnHost) -> Result<ExitCode,
         return Ok(ExitCode::SUCCESS);
     }
     let place = MeasuredConnections::of(host.netns.as_deref(), port, None, None)?;
-    course::run(course, place, &Subject::Host(plan))
+    course::run(course, &place, &Subject::Host(plan))
 }
 
 fn undo(

@@ -27,8 +27,8 @@ use tap::Tap;
 use target::Target;
 use tcpwhy_core::model::Class;
 use tcpwhy_live::capture::{Capture, Wanted};
-use tcpwhy_live::privileges;
 use tcpwhy_live::sys::process;
+use tcpwhy_privileged::{Helper, Permitted, Watched};
 use watcher::Watcher;
 
 /// Number of intervals in a window: all are kept in memory and summed up for each report.
@@ -47,6 +47,12 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
         return Err(Error::WatchTimes);
     }
     let target = Target::find(asked)?;
+    let watched = Watched {
+        netns: target.netns.clone(),
+        pid: asked.pid,
+        part: asked.budget.0.map(|budget| state::share(Some(budget))),
+    };
+    let helper = Helper::start(Permitted { watched: Some(watched), ..Permitted::default() })?;
     let capture = Capture::open(&Wanted {
         interface: asked.interface.clone(),
         netns: target.netns.clone(),
@@ -61,9 +67,8 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
     let files = files.transpose()?;
     let server = asked.metrics.map(Server::listen).transpose()?;
     let push = asked.otlp.as_deref().map(Push::to).transpose()?;
-    let state = Reader::new(target.netns.clone(), asked.budget.0, asked.pid);
+    let state = Reader::new(helper, asked.budget.0);
     let tap = Tap::new(&target.netns, &asked.interface, capture.means());
-    privileges::keep_only(&[])?;
     let ending = process::watch_signals().map_err(tcpwhy_live::LiveError::Signals)?;
     let look = terminal::look(&asked.display, asked.all);
     let mut watcher = Watcher::new(asked, target, capture, state, tap, look);

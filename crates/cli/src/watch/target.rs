@@ -3,9 +3,11 @@
 use super::args::Watch;
 use super::ports::Followed;
 use crate::error::Error;
+use std::time::Duration;
 use tcpwhy_core::filter::{Ends, Values};
 use tcpwhy_live::netns::Netns;
 use tcpwhy_live::process::container_process;
+use tcpwhy_privileged::{Helper, Permitted};
 
 /// The target of a watch.
 pub struct Target {
@@ -26,7 +28,8 @@ enum Watched {
 }
 
 impl Target {
-    /// Finds what `asked` names.
+    /// Finds what `asked` names, and follows the ports of a process by a process that keeps the
+    /// rights of this one.
     ///
     /// # Errors There is no such process, namespace or container.
     pub fn find(asked: &Watch) -> Result<Self, Error> {
@@ -45,10 +48,11 @@ impl Target {
             }
             _ => (Netns::own(), Watched::Own),
         };
-        let ports = match asked.pid {
-            Some(pid) => Some(Followed::begin(pid, &netns)?),
-            None => None,
+        let follow = |pid| {
+            let ports = Some((pid, netns.clone()));
+            Followed::begin(Helper::start(Permitted { ports, ..Permitted::default() })?)
         };
+        let ports = asked.pid.map(follow).transpose()?;
         let ends = asked
             .reporting
             .filter
@@ -71,6 +75,11 @@ impl Target {
     /// Returns whether the ports of a watched process have changed since the last call.
     pub fn has_other_ports(&mut self) -> bool {
         self.ports.as_mut().is_some_and(Followed::has_changed)
+    }
+
+    /// Returns the CPU time of following its ports.
+    pub fn cpu_time(&self) -> Duration {
+        self.ports.as_ref().map_or(Duration::ZERO, Followed::cpu_time)
     }
 
     /// Returns the reason if the target no longer exists.

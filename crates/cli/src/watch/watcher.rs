@@ -130,6 +130,7 @@ impl<'a> Watcher<'a> {
             ..asked.reporting.options()
         };
         let (began, interval) = (Instant::now(), Duration::from_nanos(asked.interval));
+        let cut_cpu = cpu_time(&state, &target);
         let output = match asked.json {
             true => Output::Json,
             false => Screen::open().map_or(Output::Lines, Output::Screen),
@@ -157,7 +158,7 @@ impl<'a> Watcher<'a> {
             began,
             due: began + interval,
             looked: began,
-            cut: (began, process::cpu_time()),
+            cut: (began, cut_cpu),
             own_cpu_share: 0.0,
             leaves: None,
             share: Share::ALL,
@@ -303,7 +304,7 @@ impl<'a> Watcher<'a> {
         self.sliding.cut();
         self.see_something()?;
         self.note_share();
-        let (now, cpu) = (Instant::now(), process::cpu_time());
+        let (now, cpu) = (Instant::now(), cpu_time(&self.state, &self.target));
         let spent = cpu.saturating_sub(self.cut.1);
         self.own_cpu_share = spent.as_secs_f64() / (now - self.cut.0).as_secs_f64();
         self.cut = (now, cpu);
@@ -384,7 +385,7 @@ impl<'a> Watcher<'a> {
     }
 
     fn cost(&self, is_whole: bool) -> Cost {
-        let cpu = process::cpu_time();
+        let cpu = cpu_time(&self.state, &self.target);
         let share = match is_whole {
             true => cpu.as_secs_f64() / self.began.elapsed().as_secs_f64(),
             false => self.own_cpu_share,
@@ -444,4 +445,9 @@ impl<'a> Watcher<'a> {
         }
         Ok(report)
     }
+}
+
+/// Returns the CPU time of this process and of those that read for it.
+fn cpu_time(state: &Reader, target: &Target) -> Duration {
+    process::cpu_time() + state.cpu_time() + target.cpu_time()
 }

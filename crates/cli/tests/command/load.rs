@@ -38,7 +38,7 @@ fn check(document: &Value, schema: Value) {
 }
 
 /// A server that answers each request on each connection with `answer`.
-fn server(answer: &'static [u8]) -> SocketAddr {
+pub fn server(answer: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     thread::spawn(move || {
@@ -62,7 +62,7 @@ fn answer_all(mut stream: TcpStream, answer: &[u8]) {
     }
 }
 
-const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+pub const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 #[test]
 fn json_says_what_was_measured() {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
-use std::net::{TcpListener, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -106,7 +106,8 @@ fn refused(calls: &[i64], arguments: &[&str]) -> Output {
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch).expect("a filter");
     let program: BpfProgram = filter.try_into().expect("a program");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tcpwhy"));
-    command.args(arguments).stdin(Stdio::null());
+    let journal = Folder::new();
+    command.args(arguments).stdin(Stdio::null()).env("TCPWHY_TREAT_DIR", &*journal);
     // SAFETY: applying a filter makes system calls alone; nothing is allocated.
     unsafe { command.pre_exec(move || apply_filter(&program).map_err(std::io::Error::other)) };
     command.output().expect("tcpwhy runs")
@@ -136,17 +137,84 @@ fn a_sandbox_that_cannot_be_set_up_is_said_once_and_the_work_goes_on() {
     }
 }
 
+#[test]
+fn a_measurement_says_once_what_its_sandbox_lacks() {
+    if !has_seccomp() || !has_landlock() {
+        return;
+    }
+    let server = super::load::server(super::load::OK);
+    let url = format!("http://{server}/");
+    let _client = TcpStream::connect(server).expect("a connection");
+    let port = server.port().to_string();
+    let measure = ["--load", &url, "--measure", "200ms", "--for", "400ms"];
+    let load = ["load", &url, "-n", "2", "--no-explain"];
+    let treat = [&["treat", "nodelay", "--port", &port][..], &measure].concat();
+    let cases: [(&[i64], usize); 2] = [(&[], 0), (&[libc::SYS_landlock_create_ruleset], 1)];
+    for (calls, lines) in cases {
+        for arguments in [&load[..], &treat] {
+            if arguments[0] == "treat" && !privileged("capturing packets") {
+                continue;
+            }
+            let output = refused(calls, arguments);
+            let error = String::from_utf8_lossy(&output.stderr);
+            // Whether so short a treatment makes it slower, which is status 1, is chance.
+            assert!(matches!(output.status.code(), Some(0 | 1)), "{arguments:?}: {error}");
+            assert_eq!(error.lines().count(), lines, "{arguments:?}: {error}");
+            assert!(lines == 0 || error.contains("no Landlock"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn files_that_the_user_named_are_read_with_the_rights_that_are_given_up_after() {
+    if !privileged("files of other users") {
+        return;
+    }
+    const OTHER: u32 = 65_534;
+    let folder = Folder::new();
+    let body = folder.join("body");
+    fs::write(&body, "of another user").expect("a file");
+    for path in [&body, &*folder] {
+        std::os::unix::fs::chown(path, Some(OTHER), Some(OTHER)).expect("root may");
+    }
+    let url = format!("http://{}/", super::load::server(super::load::OK));
+    let body = format!("@{}", body.display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tcpwhy"));
+    let output = command.args(["load", &url, "-n", "1", "--body", &body]).output();
+    let output = output.expect("tcpwhy runs");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 fn capture(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures");
     folder.join(name).display().to_string()
 }
 
 /// Capabilities by their number (linux/capability.h).
-const CAPABILITIES: [(&str, u32); 5] =
-    [("CHOWN", 0), ("DAC_OVERRIDE", 1), ("DAC_READ_SEARCH", 2), ("FOWNER", 3), ("FSETID", 4)];
+const CAPABILITIES: [(&str, u32); 13] = [
+    ("CHOWN", 0),
+    ("DAC_OVERRIDE", 1),
+    ("DAC_READ_SEARCH", 2),
+    ("FOWNER", 3),
+    ("FSETID", 4),
+    ("NET_ADMIN", 12),
+    ("NET_RAW", 13),
+    ("SYS_PTRACE", 19),
+    ("SYS_ADMIN", 21),
+    ("SYS_RESOURCE", 24),
+    ("SYSLOG", 34),
+    ("PERFMON", 38),
+    ("BPF", 39),
+];
+
+/// Words of the table with which a process begins that `tcpwhy_privileged` starts.
+const HELPER: &str = "the process ";
 
 /// What a thread may do: its effective capabilities, and whether seccomp limits its calls.
 type Rights = (u64, bool);
+
+/// The rights of threads; `true` for those of the process with rights.
+type All = BTreeSet<(bool, Rights)>;
 
 fn rights(task: &Path) -> Option<Rights> {
     let text = fs::read_to_string(task.join("status")).ok()?;
@@ -155,16 +223,20 @@ fn rights(task: &Path) -> Option<Rights> {
         Some(line?.trim().to_owned())
     };
     let effective = u64::from_str_radix(&field("CapEff")?, 16).ok()?;
+    // No right can come back.
+    let (permitted, ambient) = (field("CapPrm")?, field("CapAmb")?);
+    let held = [permitted, ambient].map(|it| u64::from_str_radix(&it, 16));
+    assert!(held.into_iter().flatten().all(|it| it & !effective == 0), "{text}");
     Some((effective, field("Seccomp")? == "2"))
 }
 
 /// Returns the rights of each command's threads according to the table in SECURITY.md.
-fn table() -> BTreeMap<String, BTreeSet<Rights>> {
+fn table() -> BTreeMap<String, All> {
     let text = include_str!("../../../../SECURITY.md");
     let section = text.split_once("## What each command may do").expect("the section").1;
     let section = section.split_once("\n## ").expect("the next one").0;
     let (own, _) = rights(Path::new("/proc/self")).expect("this process");
-    let mut table: BTreeMap<String, BTreeSet<Rights>> = BTreeMap::new();
+    let mut table: BTreeMap<String, All> = BTreeMap::new();
     for row in section.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
         let capabilities = match cells[2] {
@@ -172,37 +244,58 @@ fn table() -> BTreeMap<String, BTreeSet<Rights>> {
             "as started" => own,
             named => named.split(", ").fold(0, |bits, name| {
                 let name = name.trim_matches('`');
-                bits | 1 << CAPABILITIES.iter().find(|it| it.0 == name).expect("a capability").1
+                let (_, number) = CAPABILITIES.iter().find(|it| it.0 == name).expect("it is known");
+                bits | 1 << number & own
             }),
         };
         for command in cells[0].split(", ") {
             let of_command = table.entry(command.trim_matches('`').to_owned()).or_default();
-            of_command.insert((capabilities, cells[3] == "yes"));
+            of_command.insert((cells[1].starts_with(HELPER), (capabilities, cells[3] == "yes")));
         }
     }
     table
+}
+
+/// Returns the processes that this one has started.
+pub fn children(pid: u32) -> Vec<u32> {
+    let all = fs::read_dir("/proc").expect("/proc").flatten();
+    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_child = |child: &u32| status(Path::new(&format!("/proc/{child}")), "PPid") == Some(pid);
+    numbers.filter(is_child).collect()
+}
+
+fn rights_of_all(pid: u32) -> All {
+    let of_process = |pid: u32, is_helper: bool| {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        tasks.filter_map(move |task| Some((is_helper, rights(&task.path())?)))
+    };
+    let of_helpers = children(pid).into_iter().flat_map(|helper| of_process(helper, true));
+    of_process(pid, false).chain(of_helpers).collect()
 }
 
 /// Number of looks, one every millisecond, in which the rights have to stay.
 const LOOKS: u32 = 50;
 
 /// Waits until the threads of a command have just the rights `wanted` and keep them, and ends it.
-fn has_just(mut command: Command, wanted: &BTreeSet<Rights>) -> Result<(), String> {
+fn has_just(mut command: Command, wanted: &All) -> Result<(), String> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().expect("it starts");
-    let tasks = PathBuf::from(format!("/proc/{}/task", child.id()));
     let (began, mut seen) = (Instant::now(), BTreeSet::new());
     let mut looks = 0;
     while looks < LOOKS && began.elapsed() < Duration::from_secs(10) {
-        let Ok(entries) = fs::read_dir(&tasks) else { break };
-        let now: BTreeSet<Rights> =
-            entries.flatten().filter_map(|task| rights(&task.path())).collect();
+        let now = rights_of_all(child.id());
         looks = if now == *wanted { looks + 1 } else { 0 };
         seen.insert(now);
         sleep(Duration::from_millis(1));
     }
+    let helpers = children(child.id());
     let _ = child.kill();
     let _ = child.wait();
+    for helper in helpers {
+        let is_gone = || !Path::new(&format!("/proc/{helper}")).exists();
+        let ends = (0..500).any(|_| is_gone() || (sleep(Duration::from_millis(10)), false).1);
+        assert!(ends, "process {helper} outlives the command that it served");
+    }
     if looks == LOOKS { Ok(()) } else { Err(format!("wanted {wanted:x?}, saw {seen:x?}")) }
 }
 
@@ -227,7 +320,12 @@ fn the_rights_of_each_command_are_those_of_the_table() {
     let resolver = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let resolver = resolver.local_addr().expect("an address").to_string();
     let (anonymous, tables) = (format!("{out}.pcap"), format!("{out}.tables"));
-    let commands: [(&str, &[&str]); 13] = [
+    let own = std::process::id().to_string();
+    // Sockets that a treatment could change; it measures first.
+    let port = silent.local_addr().expect("an address").port().to_string();
+    let _client =
+        TcpStream::connect(silent.local_addr().expect("an address")).expect("a connection");
+    let commands: [(&str, &[&str]); 16] = [
         ("explain", &["explain", &long]),
         ("compare", &["compare", &long, &long]),
         ("report", &["report", &long, "-o", &out]),
@@ -236,22 +334,25 @@ fn the_rights_of_each_command_are_those_of_the_table() {
         ("compare -o", &["compare", &long, &long, "-o", &out]),
         ("explain --parquet", &["explain", &long, "--parquet", &tables]),
         ("watch", &["watch", "-i", "lo"]),
+        ("watch --pid", &["watch", "--pid", &own]),
+        ("watch", &["watch", "--otlp", "http://127.0.0.1:9/", "--metrics", "127.0.0.1:0"]),
         ("doctor", &["doctor", &url]),
         ("load", &["load", &url, "-d", "5s"]),
         ("probe", &["probe", &url]),
         ("dns", &["dns", "example.org", "--server", &resolver]),
         ("drops", &["drops", "--for", "5s"]),
+        ("treat", &["treat", "nodelay", "--port", &port, "--load", &url]),
     ];
     let table = table();
     for (name, words) in commands {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tcpwhy"));
         command.args(words);
         let wanted = table.get(name).unwrap_or_else(|| panic!("{name} has no row in SECURITY.md"));
-        has_just(command, wanted).unwrap_or_else(|why| panic!("{name}: {why}"));
+        has_just(command, wanted).unwrap_or_else(|why| panic!("{words:?}: {why}"));
     }
     let rest: Vec<_> =
         table.keys().filter(|it| commands.iter().all(|(name, _)| name != it)).collect();
-    // These end at once, or change the system; they have the rights of `drops`.
-    assert_eq!(rest, ["host", "lab", "sockets", "treat"]);
+    // These end at once, or make namespaces; they have the rights of `drops`.
+    assert_eq!(rest, ["host", "lab", "sockets"]);
     assert!(rest.iter().all(|&it| table[it] == table["drops"]));
 }

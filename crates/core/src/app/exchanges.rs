@@ -120,6 +120,12 @@ impl Exchanges {
         self.waiting.is_empty() && (!self.responding || self.response_header_given)
     }
 
+    /// Returns whether a response is in progress, and nothing else is known of what follows.
+    #[inline]
+    pub fn is_only_responding(&self) -> bool {
+        self.responding && self.waiting.is_empty() && self.anticipated.is_none()
+    }
+
     /// Returns the bytes of heap memory in use.
     pub fn heap_bytes(&self) -> usize {
         self.waiting.heap_bytes()

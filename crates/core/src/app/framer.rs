@@ -1,5 +1,6 @@
 //! The framer of one connection: skips known bodies and passes the other bytes to its parser.
 
+mod more;
 mod spoken;
 
 use super::dialogue::Dialogue;
@@ -9,15 +10,15 @@ use super::http::Http;
 use super::known::KnownHeaders;
 use super::machine::Machine;
 use super::mark::Mark;
-use super::mysql::only_report_progress;
 use super::packets::Packets;
-use super::postgres::{Postgres, only_asynchronous};
+use super::postgres::Postgres;
 use super::protocol::Protocol;
 use super::redis::Redis;
 use super::sniff::{Hint, Sniffer, asks_nothing, proxy_header};
 use super::tls::{self, Tls};
 use super::{ldap, memcached};
 use crate::wire::{BySide, Side};
+use spoken::Spoken;
 
 /// A parser's instruction for the bytes after those that it has examined.
 pub(super) enum Next {
@@ -74,8 +75,8 @@ pub struct Framer {
     last: Option<Side>,
     /// Commands and replies, if the server greets like a server of them.
     dialogue: Option<Box<Dialogue>>,
-    /// Either side has sent something.
-    begun: bool,
+    /// What both sides have sent last.
+    spoken: Spoken,
 }
 
 impl Framer {
@@ -91,7 +92,7 @@ impl Framer {
             hunting: mid_stream,
             last: None,
             dialogue: None,
-            begun: false,
+            spoken: Spoken::default(),
         }
     }
 
@@ -152,7 +153,7 @@ impl Framer {
     /// Returns whether the end of the response in progress is known from the response, not from the
     /// end of the connection.
     pub fn announces_end(&self) -> bool {
-        self.is_http() && !self.skips_to_end()
+        self.is_http() && !self.skips_to_end() && !self.has_last_chunk()
     }
 
     /// Returns whether the response in progress ends with the connection.
@@ -231,22 +232,6 @@ impl Framer {
     /// for it.
     pub fn is_set_aside(&self) -> bool {
         self.exchanges.set_aside && !self.exchanges.is_in_exchange
-    }
-
-    /// Returns whether `bytes`, the next of `from` and captured completely, only keep the
-    /// connection open, report progress, or are the client's goodbye.
-    #[inline]
-    pub fn says_nothing(&self, from: Side, bytes: &[u8]) -> bool {
-        self.skip[from] == 0
-            && match &self.machine {
-                Machine::Frames(frames) => frames.only_keeps_alive(from, bytes),
-                Machine::Mysql(mysql) => mysql.is_between(from) && only_report_progress(bytes),
-                Machine::Postgres(postgres) => {
-                    postgres.is_between(from) && only_asynchronous(bytes)
-                }
-                Machine::Tls(tls) => from == Side::Client && tls.is_goodbye(bytes),
-                _ => false,
-            }
     }
 
     /// Returns whether this is a WebSocket connection on which no Close frame has passed.
@@ -362,17 +347,17 @@ impl Framer {
         known: &mut KnownHeaders,
         on: &mut dyn FnMut(u32, Mark<'_>),
     ) {
-        let total = bytes.len() as u64 + u64::from(missing);
-        let skip = &mut self.skip[from];
-        (self.exchanges.is_in_exchange, self.exchanges.set_aside) = (*skip > 0, false);
-        if *skip > total {
-            *skip -= total;
+        if self.take_more(from, bytes, missing) {
             return;
         }
-        if total == 0 {
+        let is_body = self.skip[from] > 0;
+        (self.exchanges.is_in_exchange, self.exchanges.set_aside) = (is_body, false);
+        if bytes.is_empty() && missing == 0 {
             return;
         }
-        if self.begun && self.dialogue.is_none() || self.protocol != Protocol::Turns {
+        let begun = self.spoken.has_begun();
+        self.spoken.note(from, bytes, missing);
+        if begun && self.dialogue.is_none() || self.protocol != Protocol::Turns {
             return self.run(from, bytes, missing, None, known, on);
         }
         let ends_unasked = self.dialogue.as_ref().is_some_and(|it| it.ends_unasked(bytes));
@@ -380,7 +365,7 @@ impl Framer {
             self.exchanges.set_aside = true;
             return;
         }
-        let said = self.listen(from, bytes, missing);
+        let said = self.listen(from, bytes, missing, !begun);
         self.run(from, bytes, missing, None, known, on);
         self.mark_said(bytes, said, known, on);
     }

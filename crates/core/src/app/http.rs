@@ -73,6 +73,12 @@ impl Http {
         Self { readers: Side::ALL.map(reader) }
     }
 
+    /// Returns whether the last chunk of the response in progress has come, and not yet the end of the
+    /// trailer section.
+    pub fn has_last_chunk(&self) -> bool {
+        self.readers[Side::Server].state == HttpState::Trailers
+    }
+
     /// Returns the bytes of heap memory in use, without lines in pieces.
     pub fn heap_bytes(&self) -> usize {
         let unfinished = self.readers.iter().flat_map(|reader| &reader.unfinished);
@@ -106,7 +112,10 @@ impl Http {
         known: &'k KnownHeaders,
     ) -> Option<(&'k KnownHeader, Extent)> {
         let reader = &self.readers[from];
-        if reader.state == HttpState::Start { known.whole(reader.last, from, bytes) } else { None }
+        if reader.state != HttpState::Start {
+            return None;
+        }
+        known.whole(known.find(reader.last, from, bytes), from, bytes)
     }
 
     /// Like [`Self::whole`], for a message in which the side states its software, as in most first
@@ -246,10 +255,12 @@ impl MessageReader {
         self.unfinished.as_ref().is_some_and(|unfinished| unfinished.lines.is_in_pieces())
     }
 
-    /// Processes a header that repeats the last one.
+    /// Processes a header that is known.
     #[inline]
     fn repeated(&mut self, from: Side, feed: &mut Feed<'_>) -> Option<Next> {
-        let known = feed.known.take(self.last, from, feed.rest())?;
+        let slot = feed.known.find(self.last, from, feed.rest());
+        let known = feed.known.take(slot, from, feed.rest())?;
+        self.last = slot;
         let begin = feed.pos;
         message_start(from, feed);
         feed.pos = begin + known.start_end;

@@ -6,6 +6,7 @@ use super::http_header::Header;
 use super::kind::Label;
 use super::mark::{Extent, Stated};
 use crate::wire::{BySide, Side};
+use memchr::memmem;
 use std::ops::Range;
 
 /// Maximum number of headers kept. They are shared by all connections of a shard, so memory does
@@ -67,7 +68,18 @@ impl KnownHeaders {
     /// connections, and that header identifies HTTP.
     #[inline]
     pub(super) fn identifies_http(&self, from: Side, rest: &[u8]) -> bool {
-        self.get(self.last(from), from, rest).is_some_and(|known| known.identifies_http)
+        let slot = self.find(self.last(from), from, rest);
+        self.get(slot, from, rest).is_some_and(|known| known.identifies_http)
+    }
+
+    /// Returns the slot in which the header with which `rest` begins is, if it is kept: `likely`, or
+    /// that of its bytes.
+    #[inline]
+    pub(super) fn find(&self, likely: Slot, from: Side, rest: &[u8]) -> Slot {
+        match self.get(likely, from, rest) {
+            Some(_) => likely,
+            None => header_of(rest).map_or(likely, Slot::of),
+        }
     }
 
     /// Returns the header at `slot` if `bytes` are one complete simple message that begins with it.
@@ -128,6 +140,15 @@ impl KnownHeaders {
         self.last[from] = slot;
         slot
     }
+}
+
+/// Returns the header with which `bytes` begin, if it is short enough to be kept.
+#[inline(never)]
+fn header_of(bytes: &[u8]) -> Option<&[u8]> {
+    const END: &[u8] = b"\r\n\r\n";
+    let begin = bytes.get(..HEADER_MAX).unwrap_or(bytes);
+    let end = memmem::find(begin, END)? + END.len();
+    bytes.get(..end)
 }
 
 impl Slot {

@@ -59,7 +59,7 @@ impl Lines {
     ) -> Result<Option<&'s [u8]>, Lost> {
         // Nearly every line is complete in one push.
         if self.partial.is_none()
-            && let Some(at) = memchr(b'\n', rest)
+            && let Some(at) = line_feed(rest)
             && at < self.room()
         {
             *pos += at + 1;
@@ -96,6 +96,16 @@ impl Lines {
         partial.taken = true;
         Ok(Some(without_end(&partial.bytes)))
     }
+}
+
+/// Returns the place of the first line feed in `rest`. The lines before counted values are so short
+/// that it takes less time to look at each byte than to call `memchr`.
+#[inline]
+fn line_feed(rest: &[u8]) -> Option<usize> {
+    const SHORT_BYTES: usize = 8;
+    let (short, long) = rest.split_at(rest.len().min(SHORT_BYTES));
+    let within = short.iter().position(|&byte| byte == b'\n');
+    within.or_else(|| Some(short.len() + memchr(b'\n', long)?))
 }
 
 fn without_end(line: &[u8]) -> &[u8] {

@@ -1,7 +1,7 @@
 //! Words that may be shown wherever they stand, because a protocol fixes them or because they name a
 //! widespread program.
 
-use std::collections::HashSet;
+use hashbrown::HashSet;
 use std::sync::OnceLock;
 
 /// Maximum length of a listed word, bytes.

@@ -18,9 +18,23 @@ const COMMAND_MAX: u64 = 32;
 const MISSING_VALUES_MAX: u64 = 1 << 32;
 
 /// Commands whose second word is part of their kind.
-const WITH_SUBCOMMAND: [&str; 16] = [
-    "ACL", "CLIENT", "CLUSTER", "COMMAND", "CONFIG", "DEBUG", "FUNCTION", "LATENCY", "MEMORY",
-    "MODULE", "OBJECT", "PUBSUB", "SCRIPT", "SENTINEL", "XGROUP", "XINFO",
+const WITH_SUBCOMMAND: [&[u8]; 16] = [
+    b"ACL",
+    b"CLIENT",
+    b"CLUSTER",
+    b"COMMAND",
+    b"CONFIG",
+    b"DEBUG",
+    b"FUNCTION",
+    b"LATENCY",
+    b"MEMORY",
+    b"MODULE",
+    b"OBJECT",
+    b"PUBSUB",
+    b"SCRIPT",
+    b"SENTINEL",
+    b"XGROUP",
+    b"XINFO",
 ];
 
 /// Commands that wait until data is available: the client asked for the wait, so it is not latency
@@ -321,7 +335,12 @@ impl Redis {
                 Some(size) => {
                     reader.state = RedisState::Bulk;
                     reader.words += 1;
-                    return Ok(Next::Skip(size + 2));
+                    let bytes = size + 2;
+                    // What is in this push is skipped here, unless something may be missing behind it.
+                    if bytes >= feed.rest().len() as u64 {
+                        return Ok(Next::Skip(bytes));
+                    }
+                    feed.pos += bytes as usize;
                 }
             }
         }
@@ -427,7 +446,7 @@ fn value_line(
 fn inline_command(line: &[u8], feed: &mut Feed<'_>) {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let mut kind = command(words.next().unwrap_or_default());
-    if let (true, Some(second)) = (WITH_SUBCOMMAND.contains(&&*kind), words.next()) {
+    if let (true, Some(second)) = (WITH_SUBCOMMAND.contains(&kind.as_bytes()), words.next()) {
         push_subcommand(&mut kind, second);
     }
     feed.kind(&kind);
@@ -445,7 +464,7 @@ fn command_word(
         feed.kind(&kind);
     } else if words == 0 {
         let kind = command(word);
-        if missing_values > 1 && WITH_SUBCOMMAND.contains(&&*kind) {
+        if missing_values > 1 && WITH_SUBCOMMAND.contains(&kind.as_bytes()) {
             *pending = Some(Box::new(kind));
         } else {
             feed.kind(&kind);

@@ -213,6 +213,12 @@ impl Tls {
         from == Side::Server && self.reading.is_some()
     }
 
+    /// Returns whether the handshake is complete once the current record of `from` has passed.
+    #[inline]
+    pub fn ends_handshake(&self, from: Side) -> bool {
+        self.readers[from].ends_handshake
+    }
+
     /// Returns whether `bytes`, the next of the client, are one record that ends the connection.
     pub fn is_goodbye(&self, bytes: &[u8]) -> bool {
         let [content, major, _, high, low, ..] = *bytes else { return false };

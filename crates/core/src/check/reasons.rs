@@ -191,7 +191,8 @@ pub(super) fn of(cause: Cause, other: Cause, why: &str) -> Option<Checker> {
         (_, _, "always") => |case, _| {
             let of_server = case.attempts();
             let Some(all) = of_server else { return undecided("too many attempts to keep") };
-            holds(!all.clone().any(|it| it.is_established()), "an attempt succeeded")
+            let mut answered = all.filter(|it| it.is_established() || it.syn_ack_ns.is_some());
+            holds(answered.next().is_none(), "a SYN-ACK answered an attempt")
         },
         (_, _, "listener") => |case, _| {
             let Some(mut all) = case.attempts() else {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 const SYNS_MAX: usize = 1 << 16;
 
 /// Options that a sender may leave out of later SYNs.
-const OPTIONS: u16 =
+const OPTIONS: u32 =
     SegmentFlags::WINDOW_SCALE | SegmentFlags::TIMESTAMPS | SegmentFlags::SACK_PERMITTED;
 
 /// A SYN with its result.

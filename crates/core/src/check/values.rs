@@ -26,7 +26,9 @@ pub(super) fn of(cause: Cause, name: &str) -> Option<Checker> {
     Some(match (cause, name) {
         (_, "held_bytes") => held,
         (C::NagleDelayedAck, "chance_one_in") => by_chance,
-        (C::NagleDelayedAck | C::DelayedAck, "flight_bytes") => flight,
+        (C::NagleDelayedAck | C::DelayedAck, "flight_bytes") | (C::DelayedAck, "whole_bytes") => {
+            flight
+        }
         (C::RetransmissionTimeout, "rto_ns") => |case, _, fact| {
             let links = case.link(&["lost", "flight_end"]).zip(case.link(&["retransmission"]));
             between(fact, links)

@@ -2,7 +2,7 @@
 //! (RFC 959 §4.1.2: PASV, PORT; RFC 2428: EPRT): behind an address translation a host knows only its
 //! inner address, and names that.
 
-use crate::app::Protocol;
+use crate::app::{Label, Protocol};
 use crate::findings::attempts;
 use crate::findings::causes::set_up::are_all_silent;
 use crate::findings::refusals::client;
@@ -30,8 +30,8 @@ pub struct Announcement {
 
 /// Returns whether a request of this kind is about the address of a data connection.
 #[inline]
-pub(super) fn announces(connection: &Connection, kind: &str) -> bool {
-    connection.framer.protocol() == Protocol::Turns && matches!(kind, "PASV" | "PORT" | "EPRT")
+pub(super) fn announces(connection: &Connection, kind: &Label) -> bool {
+    connection.framer.protocol() == Protocol::Turns && matches!(&**kind, "PASV" | "PORT" | "EPRT")
 }
 
 impl Announcement {

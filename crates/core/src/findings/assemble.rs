@@ -53,7 +53,8 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     tally.notes.exclude(report.findings.iter().map(|finding| finding.cause));
     count_noticed(&mut tally, report);
     report.observations.extend(tally.notes.observations());
-    report.totals.vantage = endpoints::vantage(&tally);
+    report.totals.vantage = tally.vantages.most();
+    report.totals.vantage_from_padding = tally.vantages.is_by_frames(report.totals.vantage);
 }
 
 /// The faults that exceed the floors.

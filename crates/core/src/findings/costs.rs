@@ -1,6 +1,5 @@
 //! Costs: time spent without a fault, reported for each server endpoint.
 
-use crate::app::Protocol;
 use crate::findings::causes::{COSTS, Cost, OwnedCost, rules};
 use crate::findings::facts::Facts;
 use crate::findings::finding::finding;
@@ -127,6 +126,10 @@ fn cost(context: &Context<'_>, of_endpoint: &EndpointCost<'_>) -> Option<Finding
     if tallied.exchanges == 0 {
         spread(of_endpoint, total_ns, &mut finding);
     }
+    if finding.evidence.is_empty() && finding.culprit.endpoint == Endpoint::default() {
+        // Nothing shows it, and nobody is named who could change it.
+        return None;
+    }
     let mut facts: Facts = std::mem::take(&mut finding.facts).into_iter().collect();
     let rtt_ns = endpoint.round_trips.base.quantile_ns(0.5);
     facts.extend((rtt_ns > 0).then_some(("rtt_ns", Fact::Ns(rtt_ns))));
@@ -182,7 +185,7 @@ fn of_very_few(finding: &Finding, facts: &Facts) -> Facts {
     let mut few = Facts::from([("alone", Fact::Count(exchanges))]);
     let is_line = |it: &Evidence| (1..=TYPED_LINE_BYTES).contains(&it.payload_bytes);
     let lines = finding.evidence.iter().filter(|it| it.payload_bytes > 0);
-    let is_typed = finding.protocol == Protocol::Turns
+    let is_typed = facts.contains_key("lines")
         && lines.clone().count() > 1
         && lines.clone().all(is_line)
         && finding.lost_ns >= exchanges * TYPED_MIN_NS;

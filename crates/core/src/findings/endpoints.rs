@@ -1,8 +1,7 @@
 //! The report's sections about each server and about the whole capture.
 
 use crate::findings::tally::{EndpointTally, KIND_OTHER, Tally};
-use crate::findings::thresholds::FEW_SHARE;
-use crate::model::{EndpointReport, Histogram, KindReport, Report, Vantage};
+use crate::model::{EndpointReport, Histogram, KindReport, Report};
 
 /// Adds up the ledgers, latencies and counts of all endpoints.
 pub(super) fn add_up(tally: &Tally, report: &mut Report) {
@@ -20,29 +19,6 @@ pub(super) fn add_up(tally: &Tally, report: &mut Report) {
     report.latency = latency.latency();
     report.latency_histogram = latency;
     report.endpoints = endpoints(tally);
-}
-
-/// Returns the vantage of most connections. Where the place of some is less well known, that of the
-/// others counts, unless they contradict each other.
-pub(super) fn vantage(tally: &Tally) -> Vantage {
-    let places = [Vantage::Client, Vantage::Server, Vantage::Middle, Vantage::Local]
-        .map(|place| (tally.vantages[place as usize], place));
-    let known: u64 = places.iter().map(|(count, _)| count).sum();
-    match places.into_iter().max_by_key(|(count, _)| *count) {
-        Some((count, place)) if known > 0 && (known - count) as f64 <= FEW_SHARE * known as f64 => {
-            place
-        }
-        Some((_, most)) if known > 0 => {
-            let seen_at = |place: Vantage| tally.vantages[place as usize] > 0;
-            match (seen_at(Vantage::Client), seen_at(Vantage::Server)) {
-                (true, true) => Vantage::Mixed,
-                (true, false) => Vantage::Client,
-                (false, true) => Vantage::Server,
-                (false, false) => most,
-            }
-        }
-        _ => Vantage::Unknown,
-    }
 }
 
 fn endpoints(tally: &Tally) -> Vec<EndpointReport> {

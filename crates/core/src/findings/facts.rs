@@ -42,6 +42,11 @@ pub fn facts(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>) ->
     if let Some(endpoint) = endpoint {
         facts.extend((rules.facts)(key, cause, endpoint));
     }
+    let measured = cause.shown.measured("ack_delay_p50_ns") + cause.shown.count("prompt_acks");
+    if measured < cause.count {
+        // Of several waits of an exchange only one was measured.
+        facts.remove("ack_delay_p50_ns");
+    }
     if facts.contains_key("moved") {
         // A reader that lags behind does not need a wider buffer.
         facts.retain(|name, _| !["rate_bps", "bdp_bytes"].contains(name));

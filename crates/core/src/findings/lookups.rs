@@ -144,7 +144,19 @@ fn links(lookups: &[Lookup], firsts: &[First]) -> Vec<Option<usize>> {
         let recent = others[..end].iter().rev().take(64);
         *link = recent.copied().find(|&index| leads_to(&lookups[index], first));
     }
+    keep_first_of_each(firsts, &mut links);
     links
+}
+
+/// Keeps, for each look-up, only the link of the connection that was opened first after it: the others
+/// went to an address that was known by then.
+fn keep_first_of_each(firsts: &[First], links: &mut [Option<usize>]) {
+    let mut order: Vec<_> = (0..firsts.len()).collect();
+    order.sort_by_key(|&place| firsts[place].start_ns);
+    let mut taken = HashSet::new();
+    for place in order {
+        links[place] = links[place].filter(|&index| taken.insert(index));
+    }
 }
 
 /// Returns the last look-up of the same client that had this server's address in an answer just

@@ -140,6 +140,11 @@ impl Shown {
         self.counts.get(name).copied().unwrap_or(0)
     }
 
+    /// Returns how many values a median is taken over.
+    pub fn measured(&self, name: &str) -> u64 {
+        self.medians.get(name).map_or(0, |values| values.count())
+    }
+
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (name, count) in &other.counts {

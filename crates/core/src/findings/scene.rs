@@ -8,6 +8,10 @@ use crate::model::{Cause, Fact};
 use crate::tcp::{Chain, Connection, Exchange, Sender};
 use crate::wire::Side;
 
+/// Initial TTLs of Linux (`net.ipv4.ip_default_ttl`) and of Windows.
+const LINUX_TTL: u8 = 64;
+const WINDOWS_TTL: u8 = 128;
+
 /// The part of a cause in one exchange, with the connection and the exchange.
 pub(super) struct Scene<'a> {
     /// The connection.
@@ -88,6 +92,7 @@ impl Scene<'_> {
             proof.add_fact("far_side", Fact::Text(side.into()));
             proof.add_fact("rtt_sender_ns", Fact::Ns(self.gap().rtt.sender_ns));
         }
+        proof.facts.extend(self.foreign_stacks());
         // A closed window shows nothing about its height, which matters here.
         let closes = self.chain.cause == Cause::ZeroWindow;
         if let Some(window) = self.gap().window.bytes.filter(|&window| window > 0 || closes) {
@@ -95,6 +100,18 @@ impl Scene<'_> {
         }
         (rules(self.chain.cause).prove)(self, &mut proof);
         proof
+    }
+
+    /// Returns which of sender and receiver is not Linux, by the TTL of its packets: its initial TTL is
+    /// above 64 (Windows: 128).
+    fn foreign_stacks(&self) -> impl Iterator<Item = (&'static str, Fact)> {
+        let sender = self.gap().sender;
+        let ends = [("sender_not_linux", sender), ("receiver_not_linux", sender.peer())];
+        let ttl = |side: Side| self.connection.senders[side].packets.last.ttl;
+        let ttls = ends.map(|(name, side)| (name, ttl(side)));
+        ttls.into_iter()
+            .filter(|(_, ttl)| (LINUX_TTL + 1..=WINDOWS_TTL).contains(ttl))
+            .map(|(name, ttl)| (name, Fact::Text(format!("TTL {ttl}"))))
     }
 
     /// Adds the instance to the sums over all instances.

@@ -18,6 +18,7 @@ mod rows;
 mod runs;
 mod slowest;
 mod tails;
+mod vantages;
 mod waits;
 
 pub use acts::{Act, Acts};
@@ -37,6 +38,7 @@ pub use rows::Rows;
 use runs::Runs;
 pub use slowest::Slowest;
 pub use tails::{Tails, slow_ns};
+pub use vantages::Vantages;
 pub use waits::{Wait, Waits};
 
 use crate::app::{Label, Protocol};
@@ -56,7 +58,7 @@ use crate::findings::thresholds::{COST_MIN_NS, SEQUENCE_MIN};
 use crate::findings::unheard::Unheard;
 use crate::findings::worst::Worst;
 use crate::findings::{fallback, left_waiting, lookups, retries, unheard};
-use crate::model::{Cause, Owner, Shares, Vantage, Window};
+use crate::model::{Cause, Owner, Shares, Window};
 use crate::tcp::{Chain, Connection, Exchange, Series, SimpleExchange, Sink};
 use crate::wire::{Endpoint, Side};
 use hashbrown::HashMap;
@@ -103,8 +105,8 @@ pub struct Tally {
     pub causes: Causes,
     /// Number of connections.
     pub connections: u64,
-    /// Number of connections by [`Vantage`].
-    pub vantages: [u64; Vantage::ALL.len()],
+    /// Where they were captured.
+    pub vantages: Vantages,
     /// First exchanges of connections, for the look-ups before them.
     pub firsts: Vec<First>,
     /// Rank of the last of `firsts`, once later ones were dropped.
@@ -259,7 +261,7 @@ impl Sink for Tally {
             self.unanswered.push(unanswered);
             fallback::bound(&mut self.unanswered);
         }
-        self.vantages[connection.path.vantage() as usize] += 1;
+        self.vantages.add(&connection.path);
         if connection.setup.is_established() || connection.setup.confirmed && connection.mid_stream
         {
             self.hosts.add([connection.client().address, connection.server().address]);
@@ -460,8 +462,6 @@ impl Tally {
         self.hosts.merge(&other.hosts);
         self.legs.merge(other.legs);
         self.connections += other.connections;
-        for (mine, theirs) in self.vantages.iter_mut().zip(other.vantages) {
-            *mine += theirs;
-        }
+        self.vantages.merge(&other.vantages);
     }
 }

@@ -1,7 +1,7 @@
 //! A sender that waits for an ACK which the receiver delays (RFC 9293 §3.8.6.3).
 
 use super::answer::{Answer, need};
-use crate::judge::thresholds::DELAYED_ACK_MIN_NS;
+use crate::judge::thresholds::{AT_ONCE_PART, DELAYED_ACK_MIN_NS};
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice};
 
@@ -19,9 +19,26 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let held_ns = held_ns(gap, rest_ns);
     let late_ns = gap.acks.delay_ns().min(held_ns);
     need(waits, "the sender has gone on without waiting for late ACKs too often")?;
-    let other = "it did not end with a late ACK of less than two full segments";
-    need(after_late_ack(gap), other)?;
+    let other = "it did not end with a late ACK of less than two full segments, nor so soon after one \
+                 that nothing else can have ended it";
+    need(after_late_ack(gap) || blocked_until_late_ack(gap), other)?;
     Ok(Slice::of(Owner::DelayedAck, Cause::DelayedAck, late_ns))
+}
+
+/// Returns whether nothing but a late ACK can have ended the silence: the application of a sender
+/// without Nagle's algorithm waited for it, or a sender with more in flight than one segment. Linux
+/// delays the ACK of many segments too, as long as their reader leaves them unread (kernel,
+/// `__tcp_ack_snd_check` in net/ipv4/tcp_input.c). A silence of many round trips is then no round trip
+/// of a full buffer or window.
+fn blocked_until_late_ack(gap: &Gap) -> bool {
+    // A receiver that reads acknowledges each second full segment (RFC 9293 §3.8.6.3). So many ACKs
+    // that come late together are late on the path.
+    let many = gap.flight.has_segments(2, gap.smss)
+        && 2 * gap.smss * u64::from(gap.acks.count) < gap.flight.before
+        && !gap.losses.in_recovery
+        && gap.acks.delay_ns() >= AT_ONCE_PART * gap.rtt.base_ns;
+    let of_application = gap.nagle.is_refuted() && gap.nagle.pauses == 0;
+    gap.waits_for_late_ack() && (of_application || many)
 }
 
 /// Part of `rest_ns` for which the sender waited for the ACK.

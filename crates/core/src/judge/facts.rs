@@ -49,6 +49,7 @@ impl Gap {
             ("packets are missing from the capture in it", yes(self.misses_data)),
             ("its end follows a hole", yes(self.behind_hole)),
             ("ACKs in it cover such packets of the sender", yes(self.has_sent_unseen)),
+            ("the sender acknowledges such packets of its peer", yes(self.unseen_until_ns > 0)),
         ]
     }
 

@@ -2,7 +2,7 @@
 //! send buffer is full. The height of the flight, round by round, distinguishes the two.
 
 use super::answer::{Answer, need};
-use super::thresholds::INITIAL_WINDOW_SEGMENTS;
+use super::thresholds::{AT_ONCE_PART, INITIAL_WINDOW_SEGMENTS};
 use crate::judge::{Gap, Shape};
 use crate::model::{Cause, Owner, Slice};
 
@@ -35,6 +35,11 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
         let free = "no ACK ended it, and no buffer was full until one came";
         return need(held, free).map(|()| Slice::of(Owner::SendBuffer, Cause::SendBuffer, held_ns));
     }
+    // After so short a silence an ACK came shortly before in any case.
+    let shown = gap.len_ns() > gap.trigger_tolerance_ns()
+        || gap.after_ack_ns() <= gap.len_ns() / AT_ONCE_PART
+        || gap.flight.ceiling().is_none();
+    need(shown, "it is too short to show that it ended with an ACK")?;
     // A ceiling did not limit a flight far below it.
     let at_height = match gap.flight.shape {
         Shape::Ceiling { bytes, drained: true } => {

@@ -29,7 +29,8 @@ pub use round_trips::RoundTrips;
 pub use unsent::Unsent;
 
 use crate::judge::thresholds::{
-    ACK_TRAIN_NS, ALIKE_PART, AT_ONCE_PART, HOST_DELAY_MAX_NS, HOST_DELAY_NS,
+    ACK_TRAIN_NS, ALIKE_PART, AT_ONCE_PART, DELAYED_ACK_MIN_NS, HABIT_MIN, HOST_DELAY_MAX_NS,
+    HOST_DELAY_NS,
 };
 use crate::model::Sighting;
 use crate::wire::{Segment, Side, TcpFlags};
@@ -75,6 +76,9 @@ pub struct Gap {
     pub behind_hole: bool,
     /// ACKs in the gap show that the sender sent data that is missing in the capture.
     pub has_sent_unseen: bool,
+    /// Time of the ACK by which the sender shows in the gap that its peer sent last what is missing in the
+    /// capture, ns; 0 if there is none. What ended the gap answers that data.
+    pub unseen_until_ns: u64,
     /// Round trips of the path and its legs.
     pub rtt: RoundTrips,
     /// ACKs that took effect in the gap.
@@ -120,6 +124,16 @@ impl Gap {
         self.next = Sighting::of(self.sender, segment);
         self.next_len = u64::from(segment.payload_len);
         self.next_pushed = segment.flags.0 & (TcpFlags::PSH | TcpFlags::FIN) != 0;
+    }
+
+    /// Time of the silence that is not the sender's because it may not have had the data yet that the
+    /// capture misses, ns. A client that has had it is between two exchanges.
+    pub fn unseen_ns(&self) -> u64 {
+        match self.sender {
+            _ if self.unseen_until_ns == 0 => 0,
+            Side::Client => self.len_ns(),
+            Side::Server => self.unseen_until_ns.min(self.end_ns).saturating_sub(self.start_ns),
+        }
     }
 
     /// Length of the silence, ns.
@@ -211,6 +225,23 @@ impl Gap {
     /// silence, ends so that an ACK seems to have ended it.
     pub fn chance_of_trigger(&self) -> f64 {
         (self.trigger_tolerance_ns() as f64 / self.len_ns().max(1) as f64).min(1.0)
+    }
+
+    /// Returns whether the sender waited for an ACK without data that its receiver had delayed, whatever
+    /// it sent then: it continued so soon after that ACK that a pause of its application ends as near
+    /// to it less often than habits arise by chance.
+    pub fn waits_for_late_ack(&self) -> bool {
+        let Some(ack) = self.acks.last else { return false };
+        let apart_ns = self.end_ns.abs_diff(ack.effect_ns);
+        self.turn == Turn::Continues
+            && !self.repair.is_retransmission()
+            && !self.misses_data
+            && self.flight.before > 0
+            && self.rtt.is_known()
+            && ack.pure
+            && ack.acked_all
+            && ack.delay_ns.is_some_and(|ns| ns >= DELAYED_ACK_MIN_NS)
+            && apart_ns.saturating_mul(AT_ONCE_PART.pow(HABIT_MIN)) <= self.len_ns()
     }
 
     /// Returns whether the silence looks like Nagle's algorithm, except that the next segment did

@@ -3,7 +3,7 @@
 
 use super::answer::{Answer, need};
 use crate::judge::thresholds::{
-    INITIAL_WINDOW_SEGMENTS, LINUX_RTO_MAX_NS, LINUX_RTO_MIN_NS, RETRANSMISSION_MIN_NS,
+    ALIKE_PART, INITIAL_WINDOW_SEGMENTS, LINUX_RTO_MAX_NS, LINUX_RTO_MIN_NS, RETRANSMISSION_MIN_NS,
     RTO_INITIAL_NS, RTO_MIN_NS,
 };
 use crate::judge::{Gap, Recovery, Turn};
@@ -15,6 +15,7 @@ pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Answer {
         return Ok(overtaken(rest_ns.min(gap.repair.late_ns)));
     }
     match gap.repair.trigger {
+        Some(Recovery::Fast) if is_unreported(gap) => Ok(Slice::plain(Owner::Unknown, rest_ns)),
         Some(Recovery::Fast) => Ok(reported(gap, rest_ns)),
         // A sender whose timer ran would have sent it sooner: its host slept, for example.
         Some(Recovery::Timer) if gap.len_ns() > timers_max_ns(gap) => {
@@ -23,6 +24,14 @@ pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Answer {
         Some(Recovery::Timer) => Ok(timed_out(rest_ns)),
         None => Err("neither a retransmission nor a late packet ended it"),
     }
+}
+
+/// Returns whether nothing can have reported the loss of the data that was sent again: it was the last,
+/// and no duplicate ACK, SACK or ICMP error has come (RFC 5681 §3.2, RFC 6675). A probe for a lost tail
+/// (RFC 8985 §7) sent it again, or nothing that the capture shows.
+fn is_unreported(gap: &Gap) -> bool {
+    let reported = gap.duplicates.count > 0 || gap.duplicates.any_since(gap.start_ns);
+    gap.repair.tail && !reported && !gap.losses.in_recovery && !gap.losses.pmtu_reported
 }
 
 /// Claims a silence that ended with data that is new at the vantage, but repeats data that was lost
@@ -40,7 +49,10 @@ pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Answer {
         && (gap.turn == Turn::Answers || !gap.ack_triggered())
         && waited(floor_ns);
     if missing {
-        return Ok(timed_out(rest_ns.min(timer_max_ns(gap))));
+        // The RTO after the first sample of a round trip is three round trips (RFC 6298 §2.2). In the
+        // time before that the sender had nothing to send.
+        let most_ns = doubled_ns(gap, RTO_INITIAL_NS.max(3 * gap.rtt.base_ns));
+        return Ok(timed_out(rest_ns.min(most_ns)));
     }
     let continued = gap.turn == Turn::Continues && gap.retransmission_triggered();
     if continued && waited(RETRANSMISSION_MIN_NS) {
@@ -58,12 +70,19 @@ fn timer_min_ns(gap: &Gap) -> u64 {
     RTO_MIN_NS * ((1 << gap.losses.missing.lost_again(flight)) - 1)
 }
 
-/// Longest time that the timer can have taken to repeat the missing packets, ns: it doubles each
-/// time (RFC 6298 §5.5). In the time before that the sender had nothing to send.
-fn timer_max_ns(gap: &Gap) -> u64 {
-    // The RTO after the first sample of a round trip is three round trips (RFC 6298 §2.2).
-    let first_ns = RTO_INITIAL_NS.max(3 * gap.rtt.base_ns);
+/// Time that a timer which begins with `first_ns` and doubles each time (RFC 6298 §5.5) takes to
+/// repeat the missing packets, ns.
+fn doubled_ns(gap: &Gap, first_ns: u64) -> u64 {
     first_ns.saturating_mul((1 << gap.losses.missing.count.min(16)) - 1)
+}
+
+/// Returns the time that the timer takes to repair a loss before the vantage, ns, by the least RTO on
+/// this path (RFC 6298 §2, kernel, `TCP_RTO_MIN`), with what a host is late; `None` if another segment
+/// shows the repair. The RTO of the sender may be longer, but nothing shows it.
+pub fn unseen_repair_ns(gap: &Gap) -> Option<u64> {
+    let is_unseen = gap.losses.missing.any() && !gap.repair.is_retransmission();
+    let rto_ns = LINUX_RTO_MIN_NS + gap.rtt.base_ns;
+    is_unseen.then(|| doubled_ns(gap, rto_ns + rto_ns / ALIKE_PART))
 }
 
 /// Longest time between a segment and its repetition by timer, ns, if the repetitions in between that

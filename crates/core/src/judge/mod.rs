@@ -34,7 +34,9 @@ pub use gap::{
     NagleEvidence, OfferedWindow, Pace, ProtocolState, Recovery, Repair, RoundTrips, Turn, Unsent,
     WindowProbes,
 };
-pub use loss::{is_time_for_timer, may_be_probe, may_be_timer, overtaken, timed_out};
+pub use loss::{
+    is_time_for_timer, may_be_probe, may_be_timer, overtaken, timed_out, unseen_repair_ns,
+};
 pub use queue_delay::QueueDelay;
 pub use shape::Shape;
 
@@ -130,11 +132,13 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
             break;
         }
     }
-    // The sender did not pause in a silence in which it sent what the capture lacks.
-    let rest = match gap.has_sent_unseen && gap.turn == Turn::Continues {
-        true => Slice::plain(Owner::Unknown, slices.rest_ns),
-        false => application::busy(gap.sender, slices.rest_ns),
+    // The sender did not pause in a silence in which it sent what the capture lacks, nor before it
+    // received such data.
+    let unknown_ns = match gap.has_sent_unseen && gap.turn == Turn::Continues {
+        true => slices.rest_ns,
+        false => gap.unseen_ns().saturating_sub(gap.len_ns() - slices.rest_ns),
     };
-    slices.take(rest);
+    slices.take(Slice::plain(Owner::Unknown, unknown_ns));
+    slices.take(application::busy(gap.sender, slices.rest_ns));
     slices
 }

@@ -3,7 +3,7 @@
 //! The row of the same cause in `findings/causes` states how it is proven and when it is a finding.
 
 use super::vocabulary::vocabulary;
-use crate::model::{CauseSet, Class, Culprit, Owner, Role};
+use crate::model::{Class, Culprit, Owner, Role};
 use crate::wire::{Endpoint, Side};
 use Family::{Application, Host, Lookup, Loss, Path, Protocol, Repetition, SetUp, Window};
 use Party::{Client, Receiver, Resolver, Sender, Server};
@@ -68,7 +68,11 @@ causes! {
     /// A small segment held by Nagle's algorithm for a delayed ACK.
     NagleDelayedAck = "nagle_delayed_ack" {
         family: Window, owners: &[Owner::NagleDelayedAck], culprit: Sender, revised: true,
-        becomes: &[(Cause::ServerThink, Owner::Server), (Cause::ClientThink, Owner::Client)],
+        becomes: &[
+            (Cause::ServerThink, Owner::Server),
+            (Cause::ClientThink, Owner::Client),
+            (Cause::DelayedAck, Owner::DelayedAck),
+        ],
         clearest: Clearest::EndedByAck, waits_for_ack: true, ..FAULT
     }
     /// A sender blocked on an ACK that came late.
@@ -313,17 +317,10 @@ impl Party {
 }
 
 impl Cause {
-    /// The causes that the end of an exchange may replace or reduce.
-    pub const REVISED: CauseSet = {
-        let (mut revised, mut at) = (CauseSet::EMPTY, 0);
-        while at < ROWS.len() {
-            if ROWS[at].revised {
-                revised.insert(Cause::ALL[at]);
-            }
-            at += 1;
-        }
-        revised
-    };
+    /// Returns whether the end of an exchange may replace or reduce the cause.
+    pub(super) const fn is_revised(self) -> bool {
+        self.traits().revised
+    }
 
     const fn traits(self) -> &'static Traits {
         &ROWS[self as usize]
@@ -431,7 +428,6 @@ mod tests {
 
     #[test]
     fn the_end_of_an_exchange_revises_losses_and_no_work() {
-        assert!(Cause::REVISED.contains(Cause::RetransmissionTimeout));
-        assert!(!Cause::REVISED.contains(Cause::ServerThink));
+        assert!(Cause::RetransmissionTimeout.is_revised() && !Cause::ServerThink.is_revised());
     }
 }

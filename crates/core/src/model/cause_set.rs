@@ -12,6 +12,18 @@ impl CauseSet {
     /// The set without a cause.
     pub const EMPTY: Self = Self(0);
 
+    /// The causes that the end of an exchange may replace or reduce.
+    pub const REVISED: Self = {
+        let (mut revised, mut at) = (Self::EMPTY, 0);
+        while at < Cause::ALL.len() {
+            if Cause::ALL[at].is_revised() {
+                revised.insert(Cause::ALL[at]);
+            }
+            at += 1;
+        }
+        revised
+    };
+
     /// Returns the set of these causes.
     pub const fn of(causes: &[Cause]) -> Self {
         let (mut set, mut at) = (Self::EMPTY, 0);

@@ -168,6 +168,9 @@ pub struct Totals {
     pub window: Option<Window>,
     /// The vantage over all connections.
     pub vantage: Vantage,
+    /// That it is at a host shows only in its short Ethernet frames, which are not padded yet as those
+    /// of its peers are.
+    pub vantage_from_padding: bool,
 }
 
 /// The place at which a capture was taken.

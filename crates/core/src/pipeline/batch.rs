@@ -110,6 +110,11 @@ impl Batch {
         self.segments.get(index as usize)
     }
 
+    /// Returns the segments before the one with this index, the last first.
+    pub(super) fn before(&self, index: u32) -> impl Iterator<Item = &Segment> {
+        self.segments[..index as usize].iter().rev()
+    }
+
     /// Returns the frame of a packet that is kept.
     pub(super) fn frame_of(&self, aside: &Aside) -> Option<FrameId> {
         match aside {

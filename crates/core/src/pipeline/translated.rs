@@ -3,8 +3,9 @@
 //!
 //! Translation does not change sequence numbers (RFC 3022 §4.1), and both ends choose random
 //! initial ones (RFC 6528): two segments with the same sequence and acknowledgment numbers, and the
-//! same values of other fields that translation does not change, are the same segment. Their
-//! connection is reported once, with the addresses that its client uses.
+//! same values of other fields that translation does not change, are the same segment, unless its
+//! receiver has answered before the second passes. Their connection is reported once, with the
+//! addresses that its client uses.
 
 use super::Batch;
 use crate::model::{Fact, Observation};
@@ -38,14 +39,15 @@ fn is_syn_ack(segment: &Segment) -> bool {
     segment.flags.has(TcpFlags::SYN | TcpFlags::ACK)
 }
 
-/// The fields of a segment that neither translation nor offload changes: numbers, timestamps, and
-/// the identification of the packet.
+/// The fields of a segment that neither translation nor offload changes: numbers, timestamps, window,
+/// and the identification of the packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Print {
     numbers: [u32; 2],
     timestamps: [u32; 2],
+    window: u16,
     ip_id: u16,
-    facts: u16,
+    facts: u32,
 }
 
 impl Print {
@@ -54,6 +56,7 @@ impl Print {
         Self {
             numbers: [segment.seq, segment.ack],
             timestamps: [segment.tsval, segment.tsecr],
+            window: segment.window,
             ip_id: segment.ip_id,
             facts: segment.facts.0 & lasting,
         }
@@ -82,6 +85,8 @@ struct Sighting {
     flow: FlowKey,
     flow_hash: u64,
     from_high: bool,
+    /// Sequence number behind its end.
+    end: u32,
 }
 
 impl Sighting {
@@ -92,7 +97,16 @@ impl Sighting {
             flow: segment.flow,
             flow_hash: segment.flow_hash,
             from_high: segment.from_high(),
+            end: segment.seq.wrapping_add(segment.seg_len()),
         }
+    }
+
+    /// Returns whether the peer acknowledges it in `segment` (modulo 2^32, RFC 9293 §3.4).
+    fn is_answered_by(&self, segment: &Segment) -> bool {
+        segment.flow == self.flow
+            && segment.from_high() != self.from_high
+            && segment.flags.has(TcpFlags::ACK)
+            && segment.ack.wrapping_sub(self.end) as i32 >= 0
     }
 
     /// Returns whether `other` belongs to another connection with a different address: a
@@ -128,15 +142,20 @@ impl Translated {
             if !self.copies.is_empty() && is_syn_ack(segment) {
                 self.copies.remove(&segment.flow);
             }
-            if let Some(copy) = self.sighting(segment) {
+            let before = batch.before(place).take(SIGHTINGS);
+            if let Some(copy) = self.sighting(segment, before) {
                 batch.take_copy(place, copy.flow, copy.flow_hash);
             }
         }
     }
 
-    /// Processes a segment. Returns the sighting of the connection that it shows to be a copy, if
-    /// there is one.
-    fn sighting(&mut self, segment: &Segment) -> Option<Sighting> {
+    /// Processes a segment; `earlier` are those before it, the last first. Returns the sighting of the
+    /// connection that it shows to be a copy, if there is one.
+    fn sighting<'a>(
+        &mut self,
+        segment: &Segment,
+        mut earlier: impl Iterator<Item = &'a Segment>,
+    ) -> Option<Sighting> {
         let now = Sighting::of(segment);
         if self.sightings.is_empty() {
             self.sightings.resize(SIGHTINGS, None);
@@ -146,6 +165,10 @@ impl Translated {
         let elapsed_ns = now.time_ns.saturating_sub(before.time_ns);
         let is_same = before.print == now.print && now.print.is_distinctive();
         if !is_same || !now.is_elsewhere(&before) || elapsed_ns > PASSED_ON_NS {
+            return None;
+        }
+        // A host passes a packet on before its receiver can answer it.
+        if earlier.any(|it| before.is_answered_by(it)) {
             return None;
         }
         // Segments from the client are first captured with its own addresses, segments to it last.

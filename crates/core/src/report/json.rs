@@ -155,6 +155,7 @@ impl<'a> View<'a> {
                     .window
                     .map(|it| WindowView { from_ns: it.from_ns, until_ns: it.until_ns }),
                 vantage: vantage_id(totals.vantage),
+                vantage_from_padding: totals.vantage_from_padding,
                 decode_errors: errors.collect(),
             },
             ledger: LedgerView(&report.ledger),
@@ -282,6 +283,8 @@ struct TotalsView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     window: Option<WindowView>,
     vantage: &'static str,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    vantage_from_padding: bool,
     decode_errors: BTreeMap<&'static str, u64>,
 }
 

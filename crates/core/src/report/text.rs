@@ -111,7 +111,10 @@ fn inputs(page: &mut Page<'_>, report: &Report) {
         facts.push(counted(totals.lookups, "name look-up", "name look-ups"));
     }
     if report.join.is_none() {
-        facts.extend(captured_at(totals.vantage).map(str::to_owned));
+        let place = captured_at(totals.vantage);
+        let why =
+            if totals.vantage_from_padding { " (its short frames are not padded yet)" } else { "" };
+        facts.extend(place.map(|place| format!("{place}{why}")));
     }
     let facts = facts.join(" · ");
     if columns_of(&name) + columns_of(&facts) + 3 <= page.look.width {

@@ -101,12 +101,18 @@ const WINDOW: u32 = DUPLICATE - 1;
 const UNSCALED: u32 = WINDOW - 1 - u16::MAX as u32;
 
 impl CompactAck {
-    fn new(ack: &Ack) -> Self {
-        let window = match ack.offer {
-            Offer::Edge(edge) => ((edge - ack.una) as u32).min(UNSCALED - 1),
+    /// Returns `offer` as it is kept with the ACK of `una`.
+    #[inline]
+    fn window(una: u64, offer: Offer) -> NonZeroU32 {
+        let window = match offer {
+            Offer::Edge(edge) => ((edge - una) as u32).min(UNSCALED - 1),
             Offer::Field(field) => UNSCALED + u32::from(field),
         };
-        let window = NonZeroU32::MIN.saturating_add(window);
+        NonZeroU32::MIN.saturating_add(window)
+    }
+
+    fn new(ack: &Ack) -> Self {
+        let window = Self::window(ack.una, ack.offer);
         let duplicate = if ack.duplicate { DUPLICATE } else { 0 };
         let paced = if ack.paced { PACED } else { 0 };
         Self {
@@ -181,11 +187,16 @@ impl PendingAcks {
     /// has no effect of its own.
     #[inline]
     pub fn repeats(&self, ack: &Ack) -> bool {
-        let alike = |last: &CompactAck| {
-            let word = CompactAck::new(ack).window.get();
-            last.una == ack.una as u32 && (last.window.get() ^ word) & WINDOW == 0
-        };
-        self.0.back().is_some_and(alike) && !ack.duplicate && !ack.paced
+        self.ends_with(ack.una, ack.offer) && !ack.duplicate && !ack.paced
+    }
+
+    /// Returns whether the last pending ACK is one of `una` with this `offer`.
+    #[inline]
+    pub fn ends_with(&self, una: u64, offer: Offer) -> bool {
+        let window = CompactAck::window(una, offer).get();
+        self.0.back().is_some_and(|last| {
+            last.una == una as u32 && (last.window.get() ^ window) & WINDOW == 0
+        })
     }
 
     /// Removes and returns the oldest ACK if it passed the vantage at or before `seen_ns`; its

@@ -31,6 +31,9 @@ pub struct Rounds {
     greatest: u64,
     /// Number of consecutive blocked rounds that did not exceed `greatest`.
     spent_rounds: u32,
+    /// Number of the last blocked rounds that exceeded the greatest peak by a segment or more, while
+    /// none stayed below it.
+    climbs: u32,
     /// Consecutive blocked rounds far below `reference`.
     low_rounds: u32,
     /// Number of these rounds with the same height as the round before.
@@ -102,10 +105,21 @@ impl Rounds {
 
     /// Updates the greatest peak. Small buffers give uneven rounds, but none above the greatest; an
     /// opening window exceeds it in every round, even after a restart.
-    fn follow_greatest(&mut self, tolerance: u64) {
+    fn follow_greatest(&mut self, tolerance: u64, mss: u64) {
         let exceeds = self.peak > self.greatest + tolerance;
+        self.climbs = match self.peak.checked_sub(self.greatest) {
+            Some(more) if more >= mss => self.climbs + 1,
+            Some(_) => self.climbs,
+            None => 0,
+        };
         self.greatest = self.greatest.max(self.peak);
         self.spent_rounds = if exceeds { 0 } else { self.spent_rounds + 1 };
+    }
+
+    /// Returns whether the congestion window opens by a segment a round (RFC 5681 §3.1, congestion
+    /// avoidance): no buffer grows like that.
+    fn is_climbing(&self) -> bool {
+        self.climbs >= HABIT_MIN
     }
 
     fn close(&mut self, mss: u64) {
@@ -122,7 +136,12 @@ impl Rounds {
         let opens = self.previous > 0 && grew;
         let is_level = self.peak.abs_diff(self.previous) <= tolerance;
         self.previous = self.peak;
-        self.follow_greatest(tolerance);
+        self.follow_greatest(tolerance, mss);
+        if self.is_climbing() {
+            (self.level_rounds, self.emptied_rounds, self.spent_rounds) = (0, 0, 0);
+            self.reference = self.greatest;
+            return;
+        }
         if opens {
             self.reference = self.peak.max(self.reference);
             (self.level_rounds, self.emptied_rounds) = (0, 0);
@@ -147,5 +166,33 @@ impl Rounds {
             return;
         }
         (self.low_rounds, self.low_level_rounds) = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1_448;
+
+    /// Returns the shape after blocked rounds with these peaks, in segments.
+    fn shape(peaks: &[u64]) -> Shape {
+        let mut rounds = Rounds::default();
+        let mut una = 0;
+        for peak in peaks {
+            let nxt = una + peak * MSS;
+            rounds.depart(una, nxt, peak * MSS, MSS);
+            rounds.block(peak * MSS, false);
+            una = nxt;
+        }
+        rounds.shape_with(0, false, 0, MSS)
+    }
+
+    #[test]
+    fn a_window_that_grows_by_a_segment_a_round_is_no_ceiling() {
+        assert_eq!(shape(&[10, 20, 21, 21, 22, 23, 24, 25, 26, 27]), Shape::Opening);
+        let bytes = 26 * MSS;
+        let ceiling = Shape::Ceiling { bytes, drained: false };
+        assert_eq!(shape(&[10, 20, 25, 25, 26, 25, 26, 25, 26, 25]), ceiling);
     }
 }

@@ -23,6 +23,8 @@ pub struct SenderClock {
     least_at: u32,
     /// Difference of the last packet beyond the least difference, ns; at most [`u32::MAX`].
     queued_ns: u32,
+    /// The same of the packet before, in steps of 2^16 ns: each open connection has two of these clocks.
+    before: u16,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,9 +69,18 @@ impl SenderClock {
         let least_ns = self.least_ns + i64::from(step.saturating_sub(self.least_at)) * DRIFT_NS;
         if difference_ns < least_ns {
             (self.least_ns, self.least_at) = (difference_ns, step);
-            self.queued_ns = 0;
+            self.queue(0);
         } else if self.state == ClockState::Runs {
-            self.queued_ns = u32::try_from(difference_ns - least_ns).unwrap_or(u32::MAX);
+            self.queue(u32::try_from(difference_ns - least_ns).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Records the difference of a packet. To record it twice makes no difference.
+    #[inline]
+    fn queue(&mut self, queued_ns: u32) {
+        if queued_ns != self.queued_ns {
+            self.before = (self.queued_ns >> 16) as u16;
+            self.queued_ns = queued_ns;
         }
     }
 
@@ -119,6 +130,13 @@ impl SenderClock {
     pub fn queued_ns(&self) -> u64 {
         u64::from(self.queued_ns.saturating_sub(TIMESTAMP_TICK_NS as u32))
     }
+
+    /// Part of that by which the delay has grown since the packet before, ns. If nothing of the sender
+    /// was in flight, its own queue was empty, and the rest of the delay is that of other packets, or
+    /// two clocks of different rates.
+    pub fn grown_ns(&self) -> u64 {
+        self.queued_ns().saturating_sub(u64::from(self.before) << 16)
+    }
 }
 
 #[cfg(test)]
@@ -134,6 +152,18 @@ mod tests {
         assert_eq!(clock.queued_ns(), 0);
         clock.observe(7_150, 1_000_000_000 + 180_000_000);
         assert!(clock.queued_ns().abs_diff(30_000_000) < 2_000_000);
+    }
+
+    #[test]
+    fn a_clock_that_is_slow_shows_little_growth_of_its_delay_from_packet_to_packet() {
+        let mut clock = SenderClock::default();
+        for tick in (0..2_000u32).step_by(100) {
+            let here_ns = u64::from(tick) * 1_030_000;
+            clock.observe(tick, 1_000_000_000 + here_ns);
+            clock.observe(tick, 1_000_000_000 + here_ns);
+            assert!(clock.grown_ns() <= 3_000_000, "{}", clock.grown_ns());
+        }
+        assert!(clock.queued_ns() > 50_000_000);
     }
 
     #[test]

@@ -370,6 +370,7 @@ impl Connection {
     #[inline]
     fn note_packet(&mut self, side: Side, segment: &Segment) {
         self.last = Sighting::of(side, segment);
+        self.path.note_frame(side, segment);
         if self.senders[side].packets.ids.take_late() {
             self.settle(&Event::Late { side, number: segment.ip_id });
         }

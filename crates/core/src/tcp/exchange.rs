@@ -305,7 +305,7 @@ impl Exchange {
         let paused = self.chains.iter().any(several);
         if paused {
             // On such a connection nothing waits for held data either.
-            self.revise(&Change::NoNagle { sender: Side::Client });
+            self.revise(&Change::NoNagle { sender: Side::Client, is_driven: false });
             self.revise(&Change::OwnPauses);
         }
         paused

@@ -5,7 +5,7 @@ use crate::judge::RoundTrips;
 use crate::judge::thresholds::{AT_ONCE_PART, DELAYED_ACK_MIN_NS, HOST_DELAY_MAX_NS};
 use crate::model::Vantage;
 use crate::tcp::thresholds::{RTO_MAX_NS, VANTAGE_ON_HOST_NS};
-use crate::wire::{BySide, Side};
+use crate::wire::{BySide, Segment, SegmentFlags, Side};
 
 /// Minimum round-trip times between the vantage and the two ends of one connection.
 ///
@@ -35,8 +35,38 @@ impl LegRtt {
     /// contradict, up to three.
     const OTHERS_SHIFT: u32 = 56;
     const OTHERS_MAX: u64 = 3;
+    /// The next bits hold the number of all samples, up to three.
+    const COUNT_SHIFT: u32 = 58;
+    const COUNT: u64 = 3 << Self::COUNT_SHIFT;
+    /// This bit is set if the vantage is at this end, see [`Path::lies_at`].
+    const ENDS_HERE: u64 = 1 << 60;
+    /// This bit is set if a short frame of the side was padded to the least length of Ethernet.
+    const PADDED: u64 = 1 << 61;
+    /// This bit is set if a short frame of the side was not padded.
+    const UNPADDED: u64 = 1 << 62;
     /// This bit is set if a sample shows the round trip itself, and not only an upper bound of it.
     const KNOWN: u64 = 1 << 63;
+    /// What no sample shows.
+    const FRAMES: u64 = Self::PADDED | Self::UNPADDED;
+
+    #[inline]
+    fn has(self, bit: u64) -> bool {
+        self.0 & bit != 0
+    }
+
+    fn set(&mut self, bit: u64, holds: bool) {
+        self.0 = self.0 & !bit | if holds { bit } else { 0 };
+    }
+
+    /// Returns whether the least sample is wrong: a host that answers at once does so more than
+    /// once, so that a single sample near zero is wrong if all others show a link, and the least of
+    /// them was not delayed either.
+    fn is_least_wrong(self) -> bool {
+        self.others() >= Self::OTHERS_MAX
+            && self.least().saturating_sub(1) < VANTAGE_ON_HOST_NS
+            && (AT_ONCE_PART * VANTAGE_ON_HOST_NS..DELAYED_ACK_MIN_NS)
+                .contains(&self.second_least_ns())
+    }
 
     #[inline]
     fn least(self) -> u64 {
@@ -52,8 +82,27 @@ impl LegRtt {
         self.0 >> Self::OTHERS_SHIFT & Self::OTHERS_MAX
     }
 
+    #[inline]
     fn is_known(self) -> bool {
-        self.0 & Self::KNOWN != 0
+        self.has(Self::KNOWN)
+    }
+
+    /// Counts one more sample.
+    #[inline]
+    fn count(&mut self) {
+        if self.0 & Self::COUNT < Self::COUNT {
+            self.0 += 1 << Self::COUNT_SHIFT;
+        }
+    }
+
+    /// Returns whether no sample, of as many as make a habit, is as short as a host's own delay.
+    fn is_always_long(self) -> bool {
+        self.0 & Self::COUNT == Self::COUNT && self.least() > HOST_DELAY_MAX_NS
+    }
+
+    /// Returns whether all short frames of the side, of which there are some, have `mark`.
+    fn has_only(self, mark: u64) -> bool {
+        self.0 & Self::FRAMES == mark
     }
 
     /// Adds a sample that is certain.
@@ -79,7 +128,7 @@ impl LegRtt {
             next => next.min(greater),
         };
         let others = (self.others() + 1).min(Self::OTHERS_MAX);
-        self.0 = self.0 & Self::KNOWN
+        self.0 = self.0 & (Self::KNOWN | Self::FRAMES | Self::COUNT)
             | least.min(rtt_ns + 1)
             | next << Self::SECOND_LEAST_SHIFT
             | others << Self::OTHERS_SHIFT;
@@ -97,8 +146,14 @@ pub(crate) fn is_initial_ttl(ttl: u8) -> bool {
 impl Path {
     /// Adds a round-trip sample between the vantage and `side`.
     pub fn sample(&mut self, side: Side, rtt_ns: u64) {
+        let leg = &mut self.legs[side];
+        let before = *leg;
         if rtt_ns <= RTO_MAX_NS {
-            self.legs[side].add_certain(rtt_ns);
+            leg.add_certain(rtt_ns);
+            leg.count();
+        }
+        if *leg != before {
+            self.conclude();
         }
     }
 
@@ -108,14 +163,57 @@ impl Path {
         if rtt_ns <= RTO_MAX_NS {
             let leg = &mut self.legs[side];
             leg.add_uncertain(rtt_ns);
+            leg.count();
             leg.0 |= if is_exact { LegRtt::KNOWN } else { 0 };
+            self.conclude();
+        }
+    }
+
+    /// Concludes from the samples, which have changed, what is asked about the path for each
+    /// segment.
+    #[inline(never)]
+    fn conclude(&mut self) {
+        for side in Side::ALL {
+            let lies_at = self.lies_at(side);
+            self.legs[side].set(LegRtt::ENDS_HERE, lies_at);
         }
     }
 
     /// Removes all samples for `side`, whose times turned out to be wrong.
     #[cold]
     pub fn forget(&mut self, side: Side) {
-        self.legs[side] = LegRtt::default();
+        self.legs[side].0 &= LegRtt::FRAMES;
+        self.conclude();
+    }
+
+    /// Notes how `segment` of `side` was framed, if that shows something of the place.
+    #[inline]
+    pub fn note_frame(&mut self, side: Side, segment: &Segment) {
+        let leg = &mut self.legs[side];
+        let before = *leg;
+        if segment.facts.has(SegmentFlags::PADDED) {
+            leg.0 |= LegRtt::PADDED;
+        }
+        // A router sends what it forwards without its padding.
+        if segment.facts.has(SegmentFlags::UNPADDED) && is_initial_ttl(segment.ttl) {
+            leg.0 |= LegRtt::UNPADDED;
+        }
+        if *leg != before {
+            self.conclude();
+        }
+    }
+
+    /// Returns whether the framing shows that the vantage is at `side`: an interface pads a short
+    /// frame when it sends it, so only its sender's host has it shorter. Where none or all of the
+    /// short frames are padded, nothing follows: not every link pads, and tools remove padding. Nor
+    /// does anything follow where `side` never answers as soon as a host that is here: frames of a
+    /// wireless station (IEEE 802.11 does not pad) look the same at its access point.
+    #[inline]
+    fn is_framed_at(&self, side: Side) -> bool {
+        let leg = self.legs[side];
+        leg.has_only(LegRtt::UNPADDED)
+            && self.legs[side.peer()].has_only(LegRtt::PADDED)
+            && !leg.is_always_long()
     }
 
     /// Swaps the legs of client and server.
@@ -126,43 +224,54 @@ impl Path {
     /// Minimum round trip between the vantage and `side`, ns; 0 if there is no sample.
     #[inline]
     pub fn rtt_ns(&self, side: Side) -> u64 {
-        let leg = self.legs[side];
-        let least_ns = leg.least().saturating_sub(1);
-        if leg.others() < LegRtt::OTHERS_MAX {
-            return least_ns;
+        let sampled_ns = self.sampled_ns(side);
+        if sampled_ns > HOST_DELAY_MAX_NS && self.is_framed_at(side) {
+            // What its own host takes to answer is no part of the path.
+            return VANTAGE_ON_HOST_NS;
         }
-        // A host that answers at once does so more than once: a single sample near zero is wrong if
-        // all others show a link, and the least of them was not delayed either.
-        let is_wrong = least_ns < VANTAGE_ON_HOST_NS
-            && (AT_ONCE_PART * VANTAGE_ON_HOST_NS..DELAYED_ACK_MIN_NS)
-                .contains(&leg.second_least_ns());
-        if is_wrong { leg.second_least_ns() } else { least_ns }
+        sampled_ns
+    }
+
+    /// Minimum round trip to `side` by the samples alone, ns; 0 if there is none.
+    #[inline]
+    fn sampled_ns(&self, side: Side) -> u64 {
+        let leg = self.legs[side];
+        if leg.is_least_wrong() {
+            leg.second_least_ns()
+        } else {
+            leg.least().saturating_sub(1)
+        }
     }
 
     /// Minimum round trip between the vantage and `side`, ns; 0 if only an upper bound is known.
+    #[inline]
     pub fn known_rtt_ns(&self, side: Side) -> u64 {
         if self.is_known(side) { self.rtt_ns(side) } else { 0 }
     }
 
     /// Returns whether the round trip to `side` is known, and not only an upper bound.
+    #[inline]
     pub fn is_known(&self, side: Side) -> bool {
-        self.legs[side].is_known()
+        self.legs[side].is_known() || self.is_framed_at(side)
     }
 
     /// Returns whether there is a sample for `side`.
+    #[inline]
     pub fn has_sample(&self, side: Side) -> bool {
         self.legs[side].least() > 0
     }
 
     /// Minimum round trip between client and server, ns.
+    #[inline]
     pub fn base_rtt_ns(&self) -> u64 {
         self.rtt_ns(Side::Client) + self.rtt_ns(Side::Server)
     }
 
     /// Minimum round trip between client and server, ns; 0 if only an upper bound is known for
     /// either leg.
+    #[inline]
     pub fn known_base_rtt_ns(&self) -> u64 {
-        let is_known = self.legs.iter().all(|leg| leg.is_known());
+        let is_known = Side::ALL.into_iter().all(|side| self.is_known(side));
         if is_known { self.base_rtt_ns() } else { 0 }
     }
 
@@ -178,21 +287,50 @@ impl Path {
 
     /// Returns whether the vantage is at `side`, so that a packet to `side` has arrived when it
     /// passes.
+    #[inline]
     pub fn ends_here(&self, side: Side) -> bool {
-        let near_ns = self.rtt_ns(side);
+        self.legs[side].has(LegRtt::ENDS_HERE)
+    }
+
+    /// Returns whether the framing, or else the samples, show that the vantage is at `side`.
+    fn lies_at(&self, side: Side) -> bool {
+        if Side::ALL.into_iter().any(|side| self.is_framed_at(side)) {
+            return self.is_framed_at(side);
+        }
+        self.is_near(side)
+    }
+
+    /// Returns whether, by the round trips, the vantage is at `side`.
+    fn is_near(&self, side: Side) -> bool {
+        let near_ns = self.sampled_ns(side);
         let peer = side.peer();
         let nearer = near_ns <= HOST_DELAY_MAX_NS
-            && self.is_known(peer)
-            && AT_ONCE_PART * near_ns <= self.rtt_ns(peer);
+            && self.legs[peer].is_known()
+            && AT_ONCE_PART * near_ns <= self.sampled_ns(peer);
         self.has_sample(side) && (near_ns <= VANTAGE_ON_HOST_NS || nearer)
     }
 
     /// Location of the vantage, as far as this connection shows it.
     pub fn vantage(&self) -> Vantage {
+        match Side::ALL.map(|side| self.is_framed_at(side)) {
+            [true, _] => Vantage::Client,
+            [_, true] => Vantage::Server,
+            _ => self.vantage_by_time(),
+        }
+    }
+
+    /// Returns whether the framing shows where the vantage is, and the round trips do not.
+    pub fn is_placed_by_frames(&self) -> bool {
+        let place = self.vantage();
+        place != self.vantage_by_time()
+    }
+
+    /// Location of the vantage as the round trips show it.
+    fn vantage_by_time(&self) -> Vantage {
         if !Side::ALL.into_iter().all(|side| self.has_sample(side)) {
             return Vantage::Unknown;
         }
-        match (self.ends_here(Side::Client), self.ends_here(Side::Server)) {
+        match (self.is_near(Side::Client), self.is_near(Side::Server)) {
             (true, true) => Vantage::Local,
             (true, false) => Vantage::Client,
             (false, true) => Vantage::Server,
@@ -220,6 +358,49 @@ mod tests {
         assert_eq!(vantage(80_000_000, 2_200_000), Vantage::Middle);
         assert_eq!(vantage(80_000_000, 30_000), Vantage::Server);
         assert_eq!(vantage(30_000, 30_000), Vantage::Local);
+    }
+
+    #[test]
+    fn a_short_frame_without_padding_is_seen_at_its_sender_only() {
+        let framed = |client: (u32, u8), server: (u32, u8)| {
+            let mut path = Path::default();
+            path.sample(Side::Client, 14_900_000);
+            path.sample(Side::Server, 23_800_000);
+            for (side, (facts, ttl)) in Side::ALL.into_iter().zip([client, server]) {
+                let facts = SegmentFlags(facts);
+                path.note_frame(side, &Segment { facts, ttl, ..Segment::default() });
+            }
+            (path.vantage(), path.base_rtt_ns())
+        };
+        let (unpadded, padded) = (SegmentFlags::UNPADDED, SegmentFlags::PADDED);
+        let at_client = (Vantage::Client, 23_800_000 + VANTAGE_ON_HOST_NS);
+        assert_eq!(framed((unpadded, 128), (padded, 51)), at_client);
+        assert_eq!(framed((padded, 64), (unpadded, 64)).0, Vantage::Server);
+        let between = (Vantage::Middle, 38_700_000);
+        assert_eq!(framed((unpadded, 128), (unpadded, 51)), between);
+        assert_eq!(framed((padded, 128), (padded, 51)), between);
+        assert_eq!(framed((unpadded, 128), (0, 51)), between);
+        // A router has removed the padding of what it forwards.
+        assert_eq!(framed((padded, 128), (unpadded, 51)), between);
+        assert_eq!(framed((unpadded | padded, 128), (padded, 51)), between);
+    }
+
+    #[test]
+    fn a_station_that_never_answers_at_once_is_not_at_the_vantage() {
+        let framed = |samples_ns: &[u64]| {
+            let mut path = Path::default();
+            samples_ns.iter().for_each(|&ns| path.sample(Side::Client, ns));
+            path.sample(Side::Server, 23_800_000);
+            let marks = [(SegmentFlags::UNPADDED, 64), (SegmentFlags::PADDED, 51)];
+            for (side, (facts, ttl)) in Side::ALL.into_iter().zip(marks) {
+                let facts = SegmentFlags(facts);
+                path.note_frame(side, &Segment { facts, ttl, ..Segment::default() });
+            }
+            path.vantage()
+        };
+        assert_eq!(framed(&[5_000_000, 3_400_000, 4_000_000]), Vantage::Middle);
+        assert_eq!(framed(&[5_000_000, 3_400_000]), Vantage::Client);
+        assert_eq!(framed(&[5_000_000, 140_000, 4_000_000]), Vantage::Client);
     }
 
     #[test]

@@ -115,9 +115,13 @@ impl Setup {
     pub fn client(&mut self, segment: &Segment) {
         let here = Sighting::of(Side::Client, segment);
         if segment.flags.has(TcpFlags::SYN) {
+            let marks = SynMarks::of(segment);
+            if self.syns > 0 && marks.has(SynMarks::FIN) && !self.marks().has(SynMarks::FIN) {
+                // No kernel repeats its SYN with a FIN.
+                return;
+            }
             self.syns = self.syns.saturating_add(1);
             self.steps.note(HandshakeStep::Syn, here);
-            let marks = SynMarks::of(segment);
             if self.syns == 1 {
                 self.steps.syn_tsval = marks.tsval;
                 self.steps.traits |= marks.traits;
@@ -393,6 +397,20 @@ impl Setup {
         repeated.syn_after_answer_ns = 0;
         repeated.syn_ack = Sighting::default();
         (repeated.acks_earlier, repeated.acks_first) = (false, false);
+    }
+
+    /// Processes a RST of the client, with a sequence number that is `next` to the SYN: if the SYN has
+    /// been answered, its host took that number from the answer, and has no such connection (RFC 9293
+    /// §3.10.7.1). The answer has arrived.
+    pub fn note_reset(&mut self, next: bool) {
+        if next && self.steps.has(HandshakeStep::SynAck) && !self.is_established() {
+            self.steps.traits |= SynMarks::HEARD;
+        }
+    }
+
+    /// Returns whether the client, which answered by a RST, has received the answer to its SYN.
+    pub fn has_heard_answer(&self) -> bool {
+        self.marks().has(SynMarks::HEARD)
     }
 
     /// Counts a segment of an older connection with the same addresses and ports.

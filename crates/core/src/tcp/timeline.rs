@@ -118,8 +118,14 @@ impl Timeline {
 
     /// Returns whether the last response has begun and its end cannot be recognised.
     pub fn may_be_over(&self) -> bool {
+        self.may_be_over_if(self.open_ended)
+    }
+
+    /// Like [`may_be_over`](Self::may_be_over), if exchanges of this protocol are `open_ended`.
+    #[inline]
+    pub fn may_be_over_if(&self, open_ended: bool) -> bool {
         self.exchanges.queue.back().is_some_and(|exchange| {
-            (self.open_ended || exchange.endless)
+            (open_ended || exchange.endless)
                 && exchange.response_seen
                 && exchange.response_end.is_none()
                 && !exchange.in_handshake

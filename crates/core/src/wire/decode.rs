@@ -3,7 +3,7 @@
 use super::ip::{Network, protocol};
 use super::link::{self, Layer, ether_type};
 use super::walk::{Origin, Output, Walk};
-use super::{DecodeError, FlowHasher, Packet, Segment, tcp};
+use super::{DecodeError, FlowHasher, Packet, Segment, SegmentFlags, tcp};
 use crate::capture::{Frame, LinkType};
 
 const ETHERNET_LEN: usize = 14;
@@ -22,6 +22,7 @@ pub fn decode<'a>(frame: &Frame<'a>, hasher: &FlowHasher, segment: &mut Segment)
     if short(frame, &mut output).is_none() {
         return general(frame, output);
     }
+    note_padding(frame, segment);
     (segment.time_ns, segment.frame) = (frame.time_ns, frame.id);
     Packet::Tcp
 }
@@ -106,8 +107,32 @@ fn ipv6(frame: &Frame<'_>, at: usize, output: &mut Output<'_>) -> Option<()> {
     Some(())
 }
 
+/// Least length of an Ethernet frame without its check sequence (IEEE 802.3 §3.2.8), bytes.
+const ETHERNET_LEAST_LEN: usize = 60;
+
+/// Notes whether `frame`, which carries `segment`, is shorter than Ethernet allows, or was padded to
+/// the least length. Untagged frames only: a tag that is added or removed changes the length.
+#[inline(always)]
+fn note_padding(frame: &Frame<'_>, segment: &mut Segment) {
+    let len = wire_len(frame);
+    if len > ETHERNET_LEAST_LEN
+        || frame.link != LinkType::ETHERNET
+        || frame.bytes.get(12..14) != Some(&ether_type::IPV4.to_be_bytes())
+    {
+        return;
+    }
+    let end = segment.payload_offset as usize + segment.payload_len as usize;
+    segment.facts.0 |= match len {
+        ETHERNET_LEAST_LEN if end < len => SegmentFlags::PADDED,
+        ETHERNET_LEAST_LEN => 0,
+        // A tool may have removed payload that the IP header still counts.
+        _ if end > len => 0,
+        _ => SegmentFlags::UNPADDED,
+    };
+}
+
 #[inline(never)]
-fn general<'a>(frame: &Frame<'a>, output: Output<'_>) -> Packet<'a> {
+fn general<'a>(frame: &Frame<'a>, mut output: Output<'_>) -> Packet<'a> {
     let Some(layer) = Layer::of(frame.link) else {
         return Packet::Malformed(DecodeError::LinkTypeUnsupported);
     };
@@ -119,14 +144,18 @@ fn general<'a>(frame: &Frame<'a>, output: Output<'_>) -> Packet<'a> {
         claimed_end: 0,
         facts: 0,
     };
-    walk.decode_layer(layer, output)
+    let packet = walk.decode_layer(layer, &mut output);
+    if let Packet::Tcp = packet {
+        note_padding(frame, output.segment);
+    }
+    packet
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::capture::FrameId;
-    use crate::wire::{Endpoint, FlowKey, SackBlock, SegmentFlags, TcpFlags};
+    use crate::wire::{Endpoint, FlowKey, SackBlock, TcpFlags};
     use proptest::prelude::*;
 
     /// An ordinary segment of ten bytes with timestamps.
@@ -149,6 +178,7 @@ mod tests {
         let (hasher, mut segment) = (FlowHasher::new(1), unclean());
         let mut output = Output { hasher: &hasher, segment: &mut segment };
         short(frame, &mut output)?;
+        note_padding(frame, &mut segment);
         let (time_ns, id) = (frame.time_ns, frame.id);
         Some(Segment { time_ns, frame: id, ..segment })
     }
@@ -169,7 +199,7 @@ mod tests {
             frame: FrameId::new(7, 7),
             flow_hash: 7,
             flow: FlowKey { low: end, high: end },
-            facts: SegmentFlags(0xffff),
+            facts: SegmentFlags(u32::MAX),
             checksum_error: 7,
             seq: 7,
             ack: 7,
@@ -249,6 +279,25 @@ mod tests {
         assert_eq!(payload_len(&short_frame(&[0, 0, 0, 0, 0, 7], ack)), 6);
         assert_eq!(payload_len(&short_frame(&[0; 7], ack)), 7);
         assert_eq!(payload_len(&short_frame(&[0; 1], ack)), 1);
+    }
+
+    #[test]
+    fn a_frame_below_the_least_length_has_passed_no_interface() {
+        let padding = |bytes: &[u8]| {
+            assert_same(&frame(bytes));
+            let facts = long(&frame(bytes)).expect("a segment").facts;
+            [SegmentFlags::UNPADDED, SegmentFlags::PADDED].map(|fact| facts.has(fact))
+        };
+        let mut ack = short_frame(&[], TcpFlags::ACK);
+        assert_eq!(padding(&ack), [true, false]);
+        ack.resize(60, 0);
+        assert_eq!(padding(&ack), [false, true]);
+        // What fills the least length, or is longer, needs no padding; a tag changes the length.
+        assert_eq!(padding(&short_frame(b"hello!", TcpFlags::ACK)), [false, false]);
+        assert_eq!(padding(&ordinary()), [false, false]);
+        let ack = short_frame(&[], TcpFlags::ACK);
+        let tagged = [&ack[..12], &[0x81, 0, 0, 5], &ack[12..]].concat();
+        assert_eq!(padding(&tagged), [false, false]);
     }
 
     /// Every value of every header byte, captured whole and cut.

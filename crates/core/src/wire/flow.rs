@@ -160,6 +160,12 @@ fn folded_multiply(left: u64, right: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
+/// Returns a hash of `words` without a seed, where no secret is needed.
+#[inline]
+pub(crate) fn digest<const N: usize>(words: [u64; N]) -> u64 {
+    words.into_iter().fold(FOLD, |hash, word| folded_multiply(hash ^ word, FOLD))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -110,7 +110,7 @@ impl Reassembled {
     /// Decodes it like a frame; time and frame are those of the last fragment to arrive. A
     /// segment's `payload_offset` counts from the start of [`bytes`](Self::bytes).
     pub fn decode(&self, hasher: &FlowHasher, segment: &mut Segment) -> Packet<'_> {
-        const OF_THE_FRAME: u16 = SegmentFlags::TUNNELLED | SegmentFlags::REASSEMBLED;
+        const OF_THE_FRAME: u32 = SegmentFlags::TUNNELLED | SegmentFlags::REASSEMBLED;
         let walk = Walk {
             origin: self.origin,
             bytes: &self.bytes,

@@ -39,7 +39,7 @@ pub(super) struct Network {
     /// Protocol of the next header.
     pub protocol: u8,
     /// [`SegmentFlags`] so far.
-    pub facts: u16,
+    pub facts: u32,
     pub ip_id: u16,
     pub ttl: u8,
 }
@@ -47,7 +47,7 @@ pub(super) struct Network {
 impl Network {
     /// Creates it from an IPv4 header's fixed part.
     #[inline(always)]
-    pub fn from_ipv4(header: &[u8; 20], facts: u16) -> Self {
+    pub fn from_ipv4(header: &[u8; 20], facts: u32) -> Self {
         let source = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
         let destination = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
         Self {
@@ -63,7 +63,7 @@ impl Network {
     /// Creates it from an IPv6 header; the protocol is that of the next header, which may be an
     /// extension header.
     #[inline(always)]
-    pub fn from_ipv6(header: &[u8; 40], facts: u16) -> Self {
+    pub fn from_ipv6(header: &[u8; 40], facts: u32) -> Self {
         let (fixed, addresses) = header.split_at(8);
         let (source, destination) = addresses.split_at(16);
         Self {
@@ -82,7 +82,7 @@ impl Network {
 }
 
 #[inline(always)]
-fn congestion(traffic_class: u8) -> u16 {
+fn congestion(traffic_class: u8) -> u32 {
     if traffic_class & ECN_CE == ECN_CE { SegmentFlags::ECN_CE } else { 0 }
 }
 

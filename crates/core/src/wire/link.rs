@@ -93,13 +93,13 @@ const SLL2_TYPE_AT: usize = 10;
 /// Returns the fact that the packet type of a cooked header states: 0 is a packet that came to this
 /// host (`PACKET_HOST` of Linux).
 #[inline(always)]
-fn received(packet_type: u16) -> u16 {
+fn received(packet_type: u16) -> u32 {
     if packet_type == 0 { SegmentFlags::RECEIVED } else { 0 }
 }
 
 /// Returns the facts that the link header of `bytes` states, if it is a cooked one.
 #[inline(always)]
-pub(super) fn facts(link: LinkType, bytes: &[u8]) -> u16 {
+pub(super) fn facts(link: LinkType, bytes: &[u8]) -> u32 {
     match (link, bytes) {
         (LinkType::LINUX_SLL, &[high, low, ..]) => received(u16::from_be_bytes([high, low])),
         (LinkType::LINUX_SLL2, _) => {

@@ -32,6 +32,7 @@ mod walk;
 pub use decode::{decode, decode_long_way};
 pub use error::{DecodeCounts, DecodeError, Other};
 pub use flow::FlowHasher;
+pub(crate) use flow::digest;
 pub use fragment::{Fragment, Reassembled};
 pub(crate) use ip::{IPV4_MAPPED, protocol};
 pub(crate) use layout::{Content, Header, HeaderKind, Layout, layout};

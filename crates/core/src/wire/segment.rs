@@ -123,44 +123,49 @@ impl TcpFlags {
 /// Facts about a [`Segment`] besides its header fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(transparent)]
-pub struct SegmentFlags(pub u16);
+pub struct SegmentFlags(pub u32);
 
 impl SegmentFlags {
     /// Sent by `flow.high` (else by `flow.low`).
-    pub const FROM_HIGH: u16 = 1 << 0;
+    pub const FROM_HIGH: u32 = 1 << 0;
     /// `tsval` and `tsecr` are set (RFC 7323 §3).
-    pub const TIMESTAMPS: u16 = 1 << 1;
+    pub const TIMESTAMPS: u32 = 1 << 1;
     /// `mss` is set.
-    pub const MSS: u16 = 1 << 2;
+    pub const MSS: u32 = 1 << 2;
     /// `window_scale` is set.
-    pub const WINDOW_SCALE: u16 = 1 << 3;
+    pub const WINDOW_SCALE: u32 = 1 << 3;
     /// SACK-permitted was offered (RFC 2018 §2).
-    pub const SACK_PERMITTED: u16 = 1 << 4;
+    pub const SACK_PERMITTED: u32 = 1 << 4;
     /// Carried by IPv4 (`ip_id` is set).
-    pub const IPV4: u16 = 1 << 5;
+    pub const IPV4: u32 = 1 << 5;
     /// The capture cut the TCP header: options may be missing.
-    pub const TRUNCATED_HEADER: u16 = 1 << 6;
+    pub const TRUNCATED_HEADER: u32 = 1 << 6;
     /// Found inside a tunnel.
-    pub const TUNNELLED: u16 = 1 << 7;
+    pub const TUNNELLED: u32 = 1 << 7;
     /// Reassembled from IP fragments.
-    pub const REASSEMBLED: u16 = 1 << 8;
+    pub const REASSEMBLED: u32 = 1 << 8;
     /// Congestion experienced was marked on the path (RFC 3168 §5).
-    pub const ECN_CE: u16 = 1 << 9;
+    pub const ECN_CE: u32 = 1 << 9;
     /// The IP total length was zero (TSO at capture); the length comes from the frame.
-    pub const LENGTH_FROM_FRAME: u16 = 1 << 10;
+    pub const LENGTH_FROM_FRAME: u32 = 1 << 10;
     /// [`FrameEntry::clock_set`](crate::capture::FrameEntry::clock_set) of its frame.
-    pub const CLOCK_SET: u16 = 1 << 11;
+    pub const CLOCK_SET: u32 = 1 << 11;
     /// A SYN that asks for or carries a Fast Open cookie (RFC 7413 §4.1.1).
-    pub const FAST_OPEN: u16 = 1 << 12;
+    pub const FAST_OPEN: u32 = 1 << 12;
     /// A SYN that offers Multipath TCP (RFC 8684 §3.1).
-    pub const MULTIPATH: u16 = 1 << 13;
+    pub const MULTIPATH: u32 = 1 << 13;
     /// The UDP checksum of the tunnel around it is wrong.
-    pub const WRONG_TUNNEL_CHECKSUM: u16 = 1 << 14;
+    pub const WRONG_TUNNEL_CHECKSUM: u32 = 1 << 14;
     /// A host received it on the interface of a cooked capture (`-i any`), and did not send it.
-    pub const RECEIVED: u16 = 1 << 15;
+    pub const RECEIVED: u32 = 1 << 15;
+    /// Its Ethernet frame is shorter than an interface sends it (IEEE 802.3 §3.2.8): it has passed
+    /// none since its sender made it, or a device that padding does not pass.
+    pub const UNPADDED: u32 = 1 << 16;
+    /// Its Ethernet frame was padded to the least length.
+    pub const PADDED: u32 = 1 << 17;
 
     /// Returns whether all bits of `mask` are set.
-    pub fn has(self, mask: u16) -> bool {
+    pub fn has(self, mask: u32) -> bool {
         self.0 & mask == mask
     }
 }
@@ -197,9 +202,6 @@ pub struct Segment {
     pub flow: FlowKey,
     /// Facts besides the header fields.
     pub facts: SegmentFlags,
-    /// Difference between the checksum that a SYN should have and the one that it has; 0 if that is
-    /// right, left to an offload, or unknown.
-    pub checksum_error: u16,
     /// Sequence number of the first payload byte (of the SYN, if set).
     pub seq: u32,
     /// Acknowledgment number; meaningful with ACK.
@@ -230,6 +232,9 @@ pub struct Segment {
     pub flags: TcpFlags,
     /// Time to live or hop limit as captured.
     pub ttl: u8,
+    /// Difference between the checksum that a SYN should have and the one that it has; 0 if that is
+    /// right, left to an offload, or unknown.
+    pub checksum_error: u16,
 }
 
 impl Segment {

@@ -232,7 +232,7 @@ fn write(
 pub(super) fn set_way(way: &Way, segment: &mut Segment) {
     segment.flow = way.flow;
     segment.flow_hash = way.hash;
-    segment.facts.0 |= u16::from(way.from_high) * SegmentFlags::FROM_HIGH;
+    segment.facts.0 |= u32::from(way.from_high) * SegmentFlags::FROM_HIGH;
 }
 
 /// Recognises `NOP NOP TS 10`, the layout of nearly every segment after the SYN (RFC 7323 appendix

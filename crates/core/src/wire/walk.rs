@@ -30,7 +30,7 @@ pub(super) struct Walk<'a> {
     /// End of the packet by its own length if that is after the end of the frame; otherwise 0.
     pub claimed_end: usize,
     /// [`SegmentFlags`] that apply to all inner packets.
-    pub facts: u16,
+    pub facts: u32,
 }
 
 /// The destination of segments, and the hasher of their flows.
@@ -84,8 +84,8 @@ impl<'a> Walk<'a> {
     }
 
     /// Decodes a packet that begins with `layer`.
-    pub fn decode_layer(mut self, layer: Layer, mut output: Output<'_>) -> Packet<'a> {
-        self.try_layers(layer, &mut output).unwrap_or_else(Packet::Malformed)
+    pub fn decode_layer(mut self, layer: Layer, output: &mut Output<'_>) -> Packet<'a> {
+        self.try_layers(layer, output).unwrap_or_else(Packet::Malformed)
     }
 
     /// Decodes the content after an IP header, for reassembled packets.

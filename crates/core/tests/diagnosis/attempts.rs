@@ -16,6 +16,7 @@ fn packet((source, destination): (SocketAddr, SocketAddr), flags: &str, seq: u32
         source,
         destination,
         vlan: false,
+        padded: false,
         ip_id: 0,
         ttl: 64,
         marked: false,

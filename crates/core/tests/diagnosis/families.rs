@@ -24,6 +24,7 @@ fn packet((source, destination): (SocketAddr, SocketAddr), flags: &str) -> Packe
         source,
         destination,
         vlan: false,
+        padded: false,
         ip_id: 1,
         ttl: 64,
         marked: false,

@@ -12,6 +12,8 @@ pub struct Packet {
     pub source: SocketAddr,
     pub destination: SocketAddr,
     pub vlan: bool,
+    /// A short frame was padded to the least length (IEEE 802.3 §3.2.8).
+    pub padded: bool,
     pub ip_id: u16,
     /// Marked with congestion experienced (RFC 3168 §5).
     pub marked: bool,
@@ -102,6 +104,9 @@ impl Packet {
         bytes.extend_from_slice(&tcp.to_bytes());
         if !self.without_payload {
             bytes.extend_from_slice(&self.payload);
+        }
+        if self.padded {
+            bytes.resize(bytes.len().max(60), 0);
         }
         bytes
     }

@@ -499,6 +499,7 @@ fn arbitrary_segment() -> impl Strategy<Value = (u64, Packet)> {
             source: ends[sender],
             destination: ends[1 - sender],
             vlan: false,
+            padded: false,
             ip_id,
             marked: false,
             checksum: 0,

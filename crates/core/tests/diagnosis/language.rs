@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! one_way 10                  # ms from client to server and back; default 0.05
+//! padded server               # whose short frames were padded to the least length of Ethernet; default none
 //! vantage client server       # where it is captured (client, server, middle, or the client's gateway); default both
 //! expect nagle_delayed_ack by server lost 39..46     # see `expect`
 //!
@@ -136,6 +137,8 @@ pub struct Trace {
     pub flows: HashMap<u16, [SocketAddr; 2]>,
     pub isn: [u32; 2],
     pub vlan: bool,
+    /// Whose short frames are padded, client's and server's.
+    pub padded: [bool; 2],
     pub timestamps: bool,
     pub snap_len: usize,
     /// How the IPv4 identification is numbered.
@@ -206,6 +209,7 @@ impl Default for Parser {
             flows: HashMap::new(),
             isn: [1_000_000, 2_000_000],
             vlan: false,
+            padded: [false; 2],
             timestamps: true,
             snap_len: 262_144,
             numbers: Numbers::Socket,
@@ -253,6 +257,10 @@ impl Parser {
                 trace.isn = [client.parse().ok()?, server.parse().ok()?];
             }
             "link" => trace.vlan = rest == "vlan",
+            "padded" => {
+                trace.padded =
+                    ["client", "server"].map(|it| rest.split_whitespace().any(|word| word == it));
+            }
             "timestamps" => trace.timestamps = rest != "off",
             "numbers" => {
                 trace.numbers = match rest {

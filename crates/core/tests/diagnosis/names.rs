@@ -79,6 +79,7 @@ impl Traffic {
                 source,
                 destination,
                 vlan: false,
+                padded: false,
                 ip_id: sent[own] as u16,
                 ttl: 64,
                 marked: false,
@@ -213,6 +214,22 @@ fn two_slow_resolvers_are_two_findings() {
     assert_eq!(culprits.len(), 2, "{findings:#?}");
     assert_ne!(culprits[0], culprits[1]);
     assert!(findings.iter().all(|finding| finding.cause == Cause::DnsSlow));
+}
+
+#[test]
+fn only_the_first_connection_to_an_address_has_waited_for_its_name() {
+    let mut traffic = Traffic::default();
+    traffic.datagram(7_000 * MS, (CLIENT, RESOLVER), &message(QUERY, None));
+    traffic.datagram(100 * MS, (RESOLVER, CLIENT), &message(ANSWER, Some(SERVER)));
+    for port in 40_001..40_004 {
+        traffic.connection((port, (SERVER, 80).into()), REQUEST, 3 * MS, &[RESPONSE]);
+        traffic.wait(20 * MS);
+    }
+    let report = diagnose(&pcap_of(&traffic.frames, 65_535));
+    assert_eq!(report.totals.exchanges, 3);
+    let dns_ns = report.ledger.of(Owner::Dns);
+    assert!((100 * MS..102 * MS).contains(&dns_ns), "{dns_ns} ns");
+    assert!(report.ledger.of(Owner::Client) < 2 * MS, "{:?}", report.ledger);
 }
 
 #[test]

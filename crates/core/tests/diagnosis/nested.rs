@@ -32,6 +32,7 @@ impl Talk {
             source: self.ends[by],
             destination: self.ends[1 - by],
             vlan: false,
+            padded: false,
             ip_id: self.next[by] as u16,
             ttl: 64,
             marked: false,

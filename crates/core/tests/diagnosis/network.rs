@@ -218,6 +218,7 @@ impl Connection {
             source: ends[side],
             destination: ends[1 - side],
             vlan: trace.vlan,
+            padded: trace.padded[side],
             ip_id: ipid,
             marked: line.marked,
             checksum: line.checksum,

@@ -235,6 +235,24 @@ fn connections_that_begin_with_the_same_numbers_one_after_the_other_are_no_copie
     assert_eq!(report.totals.connections, 2);
 }
 
+/// A host passes a packet on before its receiver can answer: a packet that comes with the same numbers
+/// after the answer is another.
+#[test]
+fn connections_that_begin_alike_after_the_first_was_answered_are_no_copies() {
+    let trace = held_bodies();
+    let first = packets(&trace, Place::Server);
+    let other = address("10.0.0.9:8080");
+    let later_ns = 500_000_000;
+    let mut both = first.clone();
+    both.extend(
+        first.iter().map(|(at_ns, packet)| (at_ns + later_ns, behind(packet, trace.server, other))),
+    );
+    both.sort_by_key(|(at_ns, _)| *at_ns);
+    let report = diagnose(&file(&both));
+    assert!(!tells_of_copies(&report));
+    assert_eq!(report.totals.connections, 2);
+}
+
 /// Packets made for a test often have the same numbers, and the same identification, both ways.
 #[test]
 fn ends_that_number_alike_are_no_copies_of_each_other() {

@@ -51,7 +51,12 @@ fn a_cost_of_few_of_many_shows_at_the_99th_percentile() {
 #[test]
 fn a_cost_of_one_of_few_shows_in_the_longest() {
     let said = answer(20, [21, 22, 9_000, 9_000], [21, 22, 30, 30], 0.9);
-    assert!(said.ends_with(" The longest, 9 s, would be about 30 ms, at most 34 ms."), "{said}");
+    assert!(
+        said.ends_with(
+            " The longest took 9 s; without it the longest would take about 30 ms, at most 34 ms."
+        ),
+        "{said}"
+    );
 }
 
 /// The longest exchange waits for something else.
@@ -129,4 +134,20 @@ fn rows_of_one_cause_name_their_culprits() {
 fn a_row_of_a_cause_alone_names_no_culprit() {
     let text = text::render(&fixtures::nagle(), &look(100));
     assert!(text.contains("  without nagle_delayed_ack   "), "{text}");
+}
+
+#[test]
+fn a_fault_at_several_places_is_headlined_with_what_all_of_them_cost() {
+    let mut report = fixtures::nagle();
+    let finding = report.findings[0].clone();
+    let at = |address, share| {
+        let culprit = Culprit { role: Role::Server, endpoint: fixtures::endpoint(address, 0) };
+        Finding { culprit, share, ..finding.clone() }
+    };
+    report.findings = vec![at("10.0.0.1", 0.08), at("10.0.0.2", 0.23)];
+    let said = shown(&report);
+    assert!(said.ends_with(" The same at 1 other place: 31 % in all."), "{said}");
+    report.findings.truncate(1);
+    let said = shown(&report);
+    assert!(!said.contains("The same at"), "{said}");
 }

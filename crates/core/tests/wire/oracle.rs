@@ -88,7 +88,7 @@ fn assert_options(segment: &Segment, tcp: &TcpSlice<'_>) {
         expected.facts.0 |= fact;
     }
     let options = |of: &Segment| {
-        const FACTS: u16 = SegmentFlags::MSS
+        const FACTS: u32 = SegmentFlags::MSS
             | SegmentFlags::WINDOW_SCALE
             | SegmentFlags::SACK_PERMITTED
             | SegmentFlags::TIMESTAMPS;

@@ -276,7 +276,7 @@ mod tests {
         grow(&mut facts, "TcpExt.ListenOverflows", 312);
         let entry = only(&facts);
         assert_eq!(
-            (entry.check, &entry.explains[..]),
+            (&*entry.check, &entry.explains[..]),
             ("accept_queue", &[Cause::AcceptQueueOverflow][..])
         );
         assert!(entry.what.contains("10.0.0.2:8080"));

@@ -37,6 +37,7 @@ use crate::netns::Netns;
 use crate::sys::packet as device;
 use order::Order;
 use packet::PacketSocket;
+pub use packet::packet_socket;
 pub use programs::Fallback;
 use programs::Programs;
 pub use selection::{Selection, Share};
@@ -126,10 +127,22 @@ impl Capture {
     /// # Errors
     /// `CAP_NET_RAW` is missing, or there is no such interface or namespace.
     pub fn open(wanted: &Wanted) -> Result<Self, LiveError> {
-        wanted.netns.inside(|| Self::open_here(wanted))?
+        wanted.netns.inside(|| Self::open_here(wanted, packet_socket))?
     }
 
-    fn open_here(wanted: &Wanted) -> Result<Self, LiveError> {
+    /// Begins with a packet socket that was opened before, by whoever has the right, in the calling
+    /// thread's namespace.
+    ///
+    /// # Errors
+    /// There is no such interface, or the kernel gives no memory.
+    pub fn on(socket: OwnedFd, wanted: &Wanted) -> Result<Self, LiveError> {
+        Self::open_here(wanted, || Ok(socket))
+    }
+
+    fn open_here(
+        wanted: &Wanted,
+        socket: impl FnOnce() -> Result<OwnedFd, LiveError>,
+    ) -> Result<Self, LiveError> {
         let control = Socket::new(Domain::IPV4, Type::DGRAM, None).map_err(LiveError::Packet)?;
         let control = OwnedFd::from(control);
         let unknown = || LiveError::NoInterface { name: wanted.interface.clone() };
@@ -142,7 +155,8 @@ impl Capture {
             match Programs::attach(control.as_fd(), wanted, &selection) {
                 Ok(programs) => (Box::new(programs), None),
                 Err(fallback) => {
-                    let socket = PacketSocket::open(control.as_fd(), index, wanted, &selection)?;
+                    let control = control.as_fd();
+                    let socket = PacketSocket::open(socket()?, control, index, wanted, &selection)?;
                     (Box::new(socket), Some(fallback))
                 }
             };

@@ -28,17 +28,17 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// Captures interface `index` (0: all) of the calling thread's namespace.
+    /// Captures interface `index` (0: all) of the socket's namespace.
     ///
     /// # Errors
-    /// `CAP_NET_RAW` is missing, or the kernel gives no memory.
+    /// The kernel gives no memory, or refuses the filter.
     pub fn open(
+        socket: OwnedFd,
         control: BorrowedFd<'_>,
         index: u32,
         wanted: &Wanted,
         selection: &Selection,
     ) -> Result<Self, LiveError> {
-        let socket = packet::packet_socket().map_err(refused)?;
         let fd = socket.as_fd();
         if packet::interface_is_loopback(control, &wanted.interface) {
             // The filter drops what it sends, too; so the kernel need not show it (since Linux 4.20).
@@ -86,11 +86,13 @@ impl Source for PacketSocket {
     }
 }
 
-fn refused(error: io::Error) -> LiveError {
-    match error.raw_os_error() {
-        Some(libc::EPERM) => LiveError::NetRaw(error),
-        _ => LiveError::Packet(error),
-    }
+/// Opens a packet socket in the calling thread's namespace, which receives nothing yet. It is the only
+/// part of a capture that needs a right.
+///
+/// # Errors
+/// `CAP_NET_RAW` is missing.
+pub fn packet_socket() -> Result<OwnedFd, LiveError> {
+    packet::packet_socket().map_err(LiveError::of_packet_socket)
 }
 
 fn attach(socket: &OwnedFd, selection: &Selection) -> Result<(), LiveError> {

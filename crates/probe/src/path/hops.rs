@@ -158,10 +158,8 @@ pub(super) fn find(
 /// Opens a sender for the requested kind of probes; if none was requested, SYNs if a raw socket is
 /// permitted, and otherwise datagrams.
 fn open(asked: &PathMeasurement<'_>) -> Result<(Method, Box<dyn Probes>), String> {
-    let sender = |method| {
-        Sender::open(method, asked.address, &asked.plan.budget)
-            .map(|it| (method, Box::new(it) as Box<dyn Probes>))
-    };
+    let sender =
+        |method| Sender::open(method, asked).map(|it| (method, Box::new(it) as Box<dyn Probes>));
     let connecting = || {
         Connecting::open(asked.address, &asked.plan.budget)
             .map(|it| (Method::Tcp, Box::new(it) as Box<dyn Probes>))

@@ -22,11 +22,14 @@ mod rtt;
 mod sender;
 mod steps;
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use socket2::Socket;
 
 use crate::budget::{Budget, Limits};
 use crate::dns::{self, Config, ConfigError, Lookup};
@@ -118,6 +121,9 @@ pub enum Family {
     V6,
 }
 
+/// Opens a raw socket (raw(7)) of this family, for SYNs or for echo requests.
+pub type OpenRaw<'a> = dyn Fn(Family, Method) -> io::Result<OwnedFd> + 'a;
+
 /// A measurement that was not made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Skipped {
@@ -184,12 +190,14 @@ pub enum ProbeError {
         /// The address.
         address: IpAddr,
         /// The kernel's error.
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
 /// Measures the path to `target`. `tell` receives the report whenever it grows; if `stop` is set,
 /// the report so far is returned.
+///
+/// Raw sockets, which take a right, come from `raw`; without them, less is measured.
 ///
 /// Sends at most what [`Plan::limits`] returns: `count` echo requests, SYNs and connections each,
 /// `hops_max` × `count` probes to find hops, 40 for the path MTU, and one request.
@@ -199,6 +207,7 @@ pub enum ProbeError {
 pub fn probe(
     target: &Target,
     plan: &Plan,
+    raw: &OpenRaw<'_>,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&'static str, &Report),
 ) -> Result<Report, ProbeError> {
@@ -223,7 +232,7 @@ pub fn probe(
             break;
         }
         tell(words, &report);
-        let asked = PathMeasurement { target, plan, address, stop };
+        let asked = PathMeasurement { target, plan, raw, address, stop };
         step(&asked, &mut report, &mut |report| tell(words, report));
     }
     Ok(report)
@@ -237,11 +246,17 @@ type Measure = fn(&PathMeasurement<'_>, &mut Report, &mut dyn FnMut(&Report));
 struct PathMeasurement<'a> {
     target: &'a Target,
     plan: &'a Plan,
+    raw: &'a OpenRaw<'a>,
     address: SocketAddr,
     stop: &'a AtomicBool,
 }
 
 impl PathMeasurement<'_> {
+    fn raw_socket(&self, method: Method) -> io::Result<Socket> {
+        let family = if self.address.is_ipv4() { Family::V4 } else { Family::V6 };
+        (self.raw)(family, method).map(Socket::from)
+    }
+
     fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }

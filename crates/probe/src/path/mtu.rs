@@ -84,8 +84,8 @@ pub(super) fn find(asked: &PathMeasurement<'_>, report: &mut Report, _: &mut dyn
         Some(_) => None,
     });
     let method = if echo_ns.is_some() { Method::Icmp } else { Method::Udp };
-    let sender = Sender::open(method, asked.address, &asked.plan.budget)
-        .and_then(|sender| sender.forbid_fragments().map(|()| sender));
+    let sender =
+        Sender::open(method, asked).and_then(|sender| sender.forbid_fragments().map(|()| sender));
     let sender = match sender {
         Ok(sender) => sender,
         Err(error) => return report.skip("mtu", format!("its probes cannot be sent: {error}")),

@@ -80,7 +80,7 @@ pub(super) fn echo(
     report: &mut Report,
     tell: &mut dyn FnMut(&Report),
 ) {
-    match Sender::open(Method::Icmp, asked.address, &asked.plan.budget) {
+    match Sender::open(Method::Icmp, asked) {
         Ok(sender) => measure(asked, &sender, Method::Icmp, report, tell),
         Err(error) => report.skip(
             "echo",
@@ -95,7 +95,7 @@ pub(super) fn echo(
 
 /// Measures round trips by SYNs, with the kernel's timestamps of the answers.
 pub(super) fn syn(asked: &PathMeasurement<'_>, report: &mut Report, tell: &mut dyn FnMut(&Report)) {
-    match Sender::open(Method::Tcp, asked.address, &asked.plan.budget) {
+    match Sender::open(Method::Tcp, asked) {
         Ok(sender) => measure(asked, &sender, Method::Tcp, report, tell),
         Err(error) => report.skip(
             "syn",

@@ -12,8 +12,8 @@ use tcpwhy_live::sys::clock::realtime_ns;
 use tcpwhy_live::sys::datagram::{QueuedError, receive, wait};
 use tcpwhy_live::sys::options::set_int_option;
 
-use super::Method;
 use super::packet::{self, PAYLOAD_BYTES, SynAnswer};
+use super::{Method, PathMeasurement};
 use crate::budget::Budget;
 
 // Options of linux/in.h and linux/in6.h.
@@ -108,14 +108,14 @@ impl Sender {
     ///
     /// # Errors
     /// `PermissionDenied` if this user may not send such packets.
-    pub fn open(method: Method, target: SocketAddr, budget: &Budget) -> io::Result<Sender> {
-        let budget = budget.clone();
+    pub fn open(method: Method, asked: &PathMeasurement<'_>) -> io::Result<Sender> {
+        let (target, budget) = (asked.address, asked.plan.budget.clone());
         let domain = Domain::for_address(target);
         let source = source_of(target)?;
         let key = (realtime_ns() >> 12) as u16;
         let mut sender = match method {
             Method::Tcp => {
-                let socket = Socket::new(domain, Type::RAW, Some(Protocol::TCP))?;
+                let socket = asked.raw_socket(method)?;
                 let port = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
                 port.bind(&SocketAddr::new(source.ip(), 0).into())?;
                 let source = port.local_addr()?.as_socket().ok_or(ErrorKind::Unsupported)?;
@@ -152,7 +152,7 @@ impl Sender {
                 let (socket, is_raw) = match Socket::new(domain, Type::DGRAM, Some(protocol)) {
                     Ok(socket) => (socket, false),
                     // Outside of net.ipv4.ping_group_range only root may send echo requests.
-                    Err(_) => (Socket::new(domain, Type::RAW, Some(protocol))?, true),
+                    Err(_) => (asked.raw_socket(method)?, true),
                 };
                 let id = is_raw.then_some(key);
                 Sender { method, socket, source, target, _port: None, id, is_raw, key, budget }

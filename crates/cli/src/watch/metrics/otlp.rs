@@ -3,14 +3,13 @@
 
 use super::{Metric, PATIENCE, Point, Values};
 use crate::error::Error;
-use crate::output;
+use crate::sandbox;
 use serde_json::{Value, json};
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use tcpwhy_live::privileges;
 
 /// Default port of a collector, and the path for metrics.
 const PORT: u16 = 4318;
@@ -37,11 +36,7 @@ impl Push {
         let (wanted, bodies) = sync_channel::<Value>(1);
         let (failures, failed) = sync_channel(1);
         thread::spawn(move || {
-            if let Err(error) = privileges::keep_only(&[]) {
-                output::note(&format!(
-                    "tcpwhy: warning: metrics are pushed with privileges: {error}"
-                ));
-            }
+            sandbox::confine_measuring(None);
             let mut has_failed = false;
             for body in bodies {
                 let pushed = target.post(&body.to_string());

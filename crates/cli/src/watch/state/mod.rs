@@ -1,23 +1,15 @@
-//! Reads the state of the watched system's sockets on its own thread. That thread keeps the
-//! privileges that this needs; the thread that parses packets gives them up.
+//! The state of the watched system's sockets. The process with rights reads it; this one asks for it,
+//! and weighs findings with it.
 
-mod hooks;
-
-use crate::error::Error;
-use hooks::Hooks;
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread;
 use std::time::{Duration, Instant};
 use tcpwhy_core::findings::NOT_RECEIVED;
 use tcpwhy_core::model::{Cause, Report};
-use tcpwhy_core::state::{State, weigh};
-use tcpwhy_live::drops;
-use tcpwhy_live::netns::Netns;
-use tcpwhy_live::sockets::{Selection, Where};
+use tcpwhy_core::state::{Process, State, weigh};
+use tcpwhy_privileged::{Helper, HelperError, Looked, Request, SocketHooks};
 
-/// Share of a budget for reading sockets; the rest is for capturing and reporting, which go on in
-/// another thread.
+/// Share of a budget for reading sockets; the rest is for capturing and reporting, which go on
+/// meanwhile.
 pub const STATE_PART: f64 = 0.25;
 
 /// Share of one CPU that reading may take without a budget, whatever the number of sockets.
@@ -26,14 +18,13 @@ const SHARE: f64 = 0.01;
 /// How long the kernel may take to accept the hooks before the watch begins without them.
 const HOOKS_WAIT: Duration = Duration::from_secs(3);
 
-/// Readings of the sockets of one selection.
+/// Readings of the sockets of one namespace.
 pub struct Reader {
-    wanted: Sender<Wanted>,
-    read: Receiver<Reading>,
+    helper: Helper,
+    /// The answer that the process with rights owes.
+    awaited: Awaited,
     /// Share of one CPU that reading may take.
     share: f64,
-    /// `true` while a requested reading has not arrived.
-    is_waiting: bool,
     /// Earliest time of the next request.
     next: Instant,
     /// The last readings, latest first: the state of a socket before it closed is in an older one.
@@ -46,40 +37,11 @@ pub struct Reader {
     hooks_missing: Option<String>,
 }
 
-/// Packets that the kernel drops in a namespace.
-struct Dropped {
-    netns: Netns,
-    /// `None` where the namespace may not be entered; the sockets cannot be read either then.
-    watch: Option<drops::Watch>,
-    since: Instant,
-}
-
-impl Dropped {
-    fn new(netns: Netns) -> Self {
-        let watch = drops::Watch::start_in(Some(netns.clone()), None).ok();
-        Self { netns, watch, since: Instant::now() }
-    }
-
-    /// Adds the drops of the last minutes to `state`, if they are wanted.
-    fn beside(&mut self, mut state: State, wanted: bool) -> Result<State, Error> {
-        if let Some(watch) = self.watch.as_mut().filter(|_| wanted) {
-            state.drops = crate::drops::of(watch)?;
-        }
-        // The kernel's table of flows would be full at some time.
-        if self.since.elapsed() >= hooks::KEPT {
-            *self = Self::new(self.netns.clone());
-        }
-        Ok(state)
-    }
-}
-
-/// Requests a reading.
-#[derive(Clone, Copy, Debug)]
-struct Wanted {
-    /// The hooks that are attached for a moment have to look as well.
-    witness: bool,
-    /// The packets that the kernel dropped are needed.
-    drops: bool,
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Awaited {
+    Nothing,
+    Attached,
+    Looked,
 }
 
 /// Number of readings that are kept.
@@ -88,51 +50,29 @@ const KEPT: usize = 3;
 /// Causes that hooks can confirm when they are attached for a moment.
 const WITNESSED: [Cause; 3] = [Cause::SendBuffer, Cause::ZeroWindow, Cause::ServerThink];
 
+/// Returns the share of one CPU that reading may take with this `budget`.
+pub fn share(budget: Option<f64>) -> f64 {
+    budget.map_or(SHARE, |budget| budget * STATE_PART)
+}
+
 impl Reader {
-    /// Reads the sockets of `netns` with the privileges of the calling thread, within
-    /// [`STATE_PART`] of `budget`, a share of one CPU. Returns when the hooks that stay attached
-    /// are attached.
-    ///
-    /// If the process `pid` is watched, its `setsockopt`, `bind` and `listen` calls become notes.
-    pub fn new(netns: Netns, budget: Option<f64>, pid: Option<u32>) -> Self {
-        let share = budget.map_or(SHARE, |budget| budget * STATE_PART);
-        let (inode, part) = (netns.inode, budget.map(|_| share));
-        let selection = Selection { place: Where::Of(netns.clone()), ..Selection::default() };
-        let (wanted, asked) = channel::<Wanted>();
-        let (answer, read) = channel();
-        let (attached, is_attached) = channel();
-        thread::spawn(move || {
-            let mut dropped = Dropped::new(netns);
-            let mut hooks = Hooks::new(inode, pid, part);
-            // The time to load the hooks does not count as cost of the watch.
-            let _ = attached.send(hooks.missing().map(str::to_owned));
-            while let Ok(wanted) = asked.recv() {
-                if wanted.witness {
-                    hooks.look();
-                }
-                let began = Instant::now();
-                let state = crate::sockets::state(&selection)
-                    .and_then(|state| dropped.beside(hooks.beside(state), wanted.drops));
-                let (took, notes) = (began.elapsed(), hooks.take_notes());
-                let hooks_missing = hooks.missing().map(str::to_owned);
-                if answer.send(Reading { state, took, notes, hooks_missing }).is_err() {
-                    break;
-                }
-            }
-        });
-        let hooks_missing = is_attached.recv_timeout(HOOKS_WAIT).ok().flatten();
-        let now = Instant::now();
-        Self {
-            share,
-            wanted,
-            read,
-            is_waiting: false,
-            next: now,
+    /// Lets `helper` read within [`STATE_PART`] of `budget`, a share of one CPU. Returns when the
+    /// hooks that stay attached are attached.
+    pub fn new(helper: Helper, budget: Option<f64>) -> Self {
+        let mut reader = Self {
+            helper,
+            awaited: Awaited::Nothing,
+            share: share(budget),
+            next: Instant::now(),
             kept: VecDeque::new(),
             has_failed: false,
             notes: Vec::new(),
-            hooks_missing,
-        }
+            hooks_missing: None,
+        };
+        reader.request(&Request::Attach, Awaited::Attached);
+        // The time to load the hooks does not count as cost of the watch.
+        reader.wait(HOOKS_WAIT);
+        reader
     }
 
     /// Returns the reason, if hooks could not be attached so far.
@@ -140,29 +80,27 @@ impl Reader {
         self.hooks_missing.as_deref()
     }
 
+    /// Returns the CPU time of the process that reads.
+    pub fn cpu_time(&self) -> Duration {
+        self.helper.cpu_time()
+    }
+
     /// Requests a reading, unless the pause after the last one is not over.
     pub fn ask(&mut self, report: &Report) {
-        let now = Instant::now();
         let arrives = |(name, _): &(&str, _)| NOT_RECEIVED.contains(name);
-        let wanted = Wanted {
-            witness: report.findings.iter().any(|it| WITNESSED.contains(&it.cause)),
-            drops: report.findings.iter().any(|it| it.facts.iter().any(arrives)),
-        };
-        if !self.is_waiting && now >= self.next && self.wanted.send(wanted).is_ok() {
-            self.is_waiting = true;
+        if self.awaited == Awaited::Nothing && Instant::now() >= self.next {
+            let wanted = Request::Look {
+                witness: report.findings.iter().any(|it| WITNESSED.contains(&it.cause)),
+                drops: report.findings.iter().any(|it| it.facts.iter().any(arrives)),
+            };
+            self.request(&wanted, Awaited::Looked);
         }
     }
 
     /// Weighs the findings of `report` with the last readings; waits at most `wait` for a requested
     /// one.
     pub fn weigh(&mut self, report: &mut Report, wait: Duration) {
-        if self.is_waiting {
-            match self.read.recv_timeout(wait) {
-                Ok(read) => self.take(read),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => self.is_waiting = false,
-            }
-        }
+        self.wait(wait);
         self.kept.iter().for_each(|state| weigh(report, state));
     }
 
@@ -171,32 +109,68 @@ impl Reader {
         std::mem::take(&mut self.notes)
     }
 
-    fn take(&mut self, read: Reading) {
-        self.is_waiting = false;
-        self.next = Instant::now() + read.took.div_f64(self.share);
-        self.notes.extend(read.notes);
-        self.hooks_missing = read.hooks_missing;
-        match read.state {
-            Ok(state) => {
-                self.kept.truncate(KEPT - 1);
-                self.kept.push_front(state);
-            }
-            Err(error) if !self.has_failed => {
-                self.has_failed = true;
-                self.notes.push(format!("no state of sockets stands beside the findings: {error}"));
-            }
-            Err(_) => {}
+    fn request(&mut self, request: &Request, awaited: Awaited) {
+        match self.helper.ask(request) {
+            Ok(()) => self.awaited = awaited,
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// Takes the answer that is awaited, if it comes within `wait`.
+    fn wait(&mut self, wait: Duration) {
+        match self.awaited {
+            Awaited::Nothing => {}
+            Awaited::Attached => match self.helper.attached(wait) {
+                Ok(None) => {}
+                Ok(Some(missing)) => {
+                    self.awaited = Awaited::Nothing;
+                    self.hooks_missing = missing;
+                }
+                Err(error) => self.fail(&error),
+            },
+            Awaited::Looked => match self.helper.looked(wait) {
+                Ok(None) => {}
+                Ok(Some((state, looked))) => self.take(state, looked),
+                Err(error) => self.fail(&error),
+            },
+        }
+    }
+
+    fn take(&mut self, mut state: State, looked: Looked) {
+        self.awaited = Awaited::Nothing;
+        let took = Duration::from_nanos(looked.took_ns);
+        self.next = Instant::now() + took.div_f64(self.share);
+        self.notes.extend(looked.notes);
+        self.hooks_missing = looked.hooks_missing;
+        add(&mut state, looked.hooked);
+        self.kept.truncate(KEPT - 1);
+        self.kept.push_front(state);
+    }
+
+    fn fail(&mut self, error: &HelperError) {
+        self.awaited = Awaited::Nothing;
+        if !std::mem::replace(&mut self.has_failed, true) {
+            self.notes.push(format!("no state of sockets stands beside the findings: {error}"));
         }
     }
 }
 
-/// The result of one reading.
-struct Reading {
-    state: Result<State, Error>,
-    /// CPU time of the reading.
-    took: Duration,
-    /// Notes for the user.
-    notes: Vec<String>,
-    /// The reason, if hooks could not be attached.
-    hooks_missing: Option<String>,
+/// Adds what hooks counted to the sockets of `state`.
+fn add(state: &mut State, hooked: Vec<SocketHooks>) {
+    let mut sockets = state.by_ends();
+    for counted in hooked {
+        let socket = sockets.socket(counted.local, counted.peer);
+        let to = &mut socket.hooked;
+        if let Some(unread_ns) = counted.unread_ns {
+            (to.unread_ns, to.unread_max_ns) = unread_ns;
+        }
+        if let Some(segments) = counted.retransmits {
+            (to.rto_segments, to.fast_segments) = segments;
+        }
+        if let Some((wait_ns, pid, command)) = counted.sndbuf_wait {
+            to.sndbuf_wait_ns = wait_ns;
+            let pid = pid.into();
+            socket.process.get_or_insert(Process { pid, command, container: None });
+        }
+    }
 }

@@ -358,3 +358,67 @@ fn what_opens_after_an_undo_that_could_not_wait_is_restored_as_well() {
     assert!(!new.nodelay().expect("an option") && !all[0].1.nodelay().expect("an option"));
     assert!(place.journal_is_empty());
 }
+
+/// The process that measures parses what strangers send; whatever happens to it, the change is undone.
+#[test]
+fn a_change_is_undone_where_the_process_that_measures_dies() {
+    let Some(place) = Place::new("measured") else { return };
+    let (_listener, all) = connected(&place, 1);
+    let arguments = ["nodelay", "--port", "7070", "--netns", &place.name, "--measure", "300ms"];
+    let mut command = place.tcpwhy(&arguments);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let (child, _) = until_changed(child.expect("tcpwhy runs"));
+    assert!(all[0].0.nodelay().expect("an option"));
+    let measuring = crate::sandbox::children(child.id());
+    assert_eq!(measuring.len(), 1);
+    let measuring = rustix::process::Pid::from_raw(measuring[0] as i32).expect("a process");
+    rustix::process::kill_process(measuring, rustix::process::Signal::KILL).expect("it runs");
+    let out = child.wait_with_output().expect("it ends");
+    let said = said(&out);
+    assert_eq!(out.status.code(), Some(1), "{said}");
+    assert!(said.contains("the process that measures"), "{said}");
+    assert!(!all[0].0.nodelay().expect("an option"));
+    assert!(place.journal_is_empty());
+}
+
+/// Ctrl-C at a terminal is sent to both processes; the measurement is still told.
+#[test]
+fn a_treatment_that_is_interrupted_tells_what_was_measured() {
+    let Some(place) = Place::new("told") else { return };
+    let (_listener, mut all) = connected(&place, 1);
+    let arguments = ["nodelay", "--port", "7070", "--netns", &place.name, "--measure", "1s"];
+    let mut command = place.tcpwhy(&arguments);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.expect("tcpwhy runs");
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let out = thread::scope(|scope| {
+        scope.spawn(|| {
+            let (client, server) = &mut all[0];
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                let mut bytes = [0; 64];
+                client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").expect("a request");
+                assert!(server.read(&mut bytes).expect("a request") > 0);
+                server
+                    .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+                    .expect("an answer");
+                assert!(client.read(&mut bytes).expect("an answer") > 0);
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let (child, _) = until_changed(child);
+        thread::sleep(Duration::from_millis(600));
+        for process in crate::sandbox::children(child.id()).into_iter().chain([child.id()]) {
+            let process = rustix::process::Pid::from_raw(process as i32).expect("a process");
+            rustix::process::kill_process(process, rustix::process::Signal::INT).expect("it runs");
+        }
+        let out = child.wait_with_output().expect("it ends");
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        out
+    });
+    // Whether it is faster or slower is chance here.
+    let said = said(&out);
+    let told = ["at Ctrl-C", "latency before after", "2 sockets restored"];
+    assert!(told.iter().all(|it| said.contains(it)), "{said}");
+    assert!(!said.contains("the process that measures"), "{said}");
+    assert!(place.journal_is_empty());
+}

@@ -3,6 +3,7 @@
 
 use super::{HEALTHY, NAGLE, Place, faults, interrupt, ip, reports, signal, stderr, wait_for};
 use crate::outputs::private::is_kept_privately;
+use crate::sandbox::children;
 use aya::programs::loaded_programs;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -67,6 +68,11 @@ fn ctrl_c_and_sigterm_print_the_report_and_kill_leaves_nothing() {
         let child = place.watch(&["--interval", "500ms"]);
         thread::sleep(Duration::from_millis(1_300));
         has_given_up_its_rights(&child);
+        // As of a terminal, which sends it to all processes in the foreground.
+        for helper in children(child.id()) {
+            let helper = rustix::process::Pid::from_raw(helper as i32).expect("a process");
+            rustix::process::kill_process(helper, sent).expect("it runs");
+        }
         signal(&child, sent);
         let out = child.wait_with_output().expect("its output");
         let text = String::from_utf8_lossy(&out.stdout);
@@ -76,20 +82,46 @@ fn ctrl_c_and_sigterm_print_the_report_and_kill_leaves_nothing() {
         assert!(text.contains("FAULT  nagle_delayed_ack   server 127.0.0.1:8080"), "{text}");
         assert!(text.contains("sudo tcpwhy watch --for 60s"), "{text}");
         assert!(text.contains("Watching took"), "{text}");
+        assert!(!stderr(&out).contains("no state of sockets"), "{}", stderr(&out));
         wait_for("the socket is closed", || place.packet_sockets() == 0);
     }
     for capture in [&["-i", "lo", "--packet-socket"][..], &["-i", "lo"]] {
         let mut child = place.watch(capture);
-        let held = program_ids(child.id());
+        let helpers = children(child.id());
+        let all: Vec<u32> = helpers.iter().copied().chain([child.id()]).collect();
+        let held: Vec<u32> = all.iter().flat_map(|&pid| program_ids(pid)).collect();
         assert_eq!(held.is_empty(), !hooks::BUILT, "{held:?}");
-        let is_small = || status_field(child.id(), "RssAnon").expect("its memory") < MEMORY_MAX_KB;
+        let anonymous = |&pid: &u32| status_field(pid, "RssAnon").expect("its memory");
+        let is_small = || all.iter().map(anonymous).sum::<u64>() < MEMORY_MAX_KB;
         wait_for("little memory before anything has passed", is_small);
         child.kill().expect("a signal");
         assert_eq!(child.wait().expect("its status").signal(), Some(9));
         wait_for("the socket is closed", || place.packet_sockets() == 0);
         let is_loaded = |id: &u32| loaded_programs().any(|it| it.is_ok_and(|it| it.id() == *id));
         wait_for("the programs are gone", || !held.iter().any(is_loaded));
+        let is_alive = |pid: &u32| Path::new(&format!("/proc/{pid}")).exists();
+        wait_for("no process is left", || !helpers.iter().any(is_alive));
     }
+}
+
+/// Without the process that reads sockets, packets are still captured and judged.
+#[test]
+fn a_watch_outlives_the_process_that_keeps_its_rights() {
+    let Some(mut place) = Place::new() else { return };
+    place.nginx();
+    let _load = place.load(NAGLE, 2, Duration::ZERO);
+    let child = place.watch(&["--interval", "500ms"]);
+    let helpers = children(child.id());
+    assert_eq!(helpers.len(), 1);
+    let helper = rustix::process::Pid::from_raw(helpers[0] as i32).expect("a process");
+    rustix::process::kill_process(helper, rustix::process::Signal::KILL).expect("it runs");
+    thread::sleep(Duration::from_millis(1_800));
+    let out = interrupt(child);
+    let (text, said) = (String::from_utf8_lossy(&out.stdout), stderr(&out));
+    assert_eq!(out.status.code(), Some(1), "{said}");
+    assert!(text.contains("FAULT  nagle_delayed_ack   server 127.0.0.1:8080"), "{text}");
+    assert_eq!(said.matches("no state of sockets stands beside").count(), 1, "{said}");
+    assert!(said.contains("the process that keeps the rights"), "{said}");
 }
 
 /// Memory of a watch beside its ring and the program itself before any packet has passed, kB. The

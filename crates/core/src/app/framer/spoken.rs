@@ -1,14 +1,49 @@
-//! Commands and replies in connections whose exchanges are turns of direction.
+//! Commands and replies in connections whose exchanges are turns of direction, and what else the messages
+//! in progress say.
 
-use super::Framer;
+use super::{Framer, Machine};
 use crate::app::dialogue::{Dialogue, Refused, Said};
 use crate::app::exchanges::Feed;
 use crate::app::known::KnownHeaders;
 use crate::app::mark::Mark;
 use crate::app::protocol::Protocol;
-use crate::wire::Side;
+use crate::wire::{BySide, Side};
+
+/// How what the two sides have sent last ended, one bit each.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Spoken(u8);
+
+impl Spoken {
+    /// Either side has sent something.
+    const BEGUN: u8 = 1 << 0;
+    /// The last push of the client, and of the server, ended a line.
+    const LINES: BySide<u8> = [1 << 1, 1 << 2];
+
+    /// Returns whether either side has sent something.
+    pub fn has_begun(self) -> bool {
+        self.0 & Self::BEGUN != 0
+    }
+
+    /// Notes a push of `from`: `bytes`, after which `missing` bytes were not captured.
+    pub fn note(&mut self, from: Side, bytes: &[u8], missing: u32) {
+        let line = Self::LINES[from];
+        let ends_line = missing == 0 && bytes.ends_with(b"\n");
+        self.0 = self.0 & !line | Self::BEGUN | if ends_line { line } else { 0 };
+    }
+
+    /// Returns whether the last push of each side ended a line.
+    fn are_lines(self) -> bool {
+        Self::LINES.into_iter().all(|line| self.0 & line != 0)
+    }
+}
 
 impl Framer {
+    /// Returns whether all content of the response in progress has come, because its last chunk has
+    /// (RFC 9112 §7.1): it is complete if the connection ends now (§8).
+    pub fn has_last_chunk(&self) -> bool {
+        matches!(&self.machine, Machine::Http(http) if http.has_last_chunk())
+    }
+
     /// Returns whether the server has sent only a preliminary reply to the last command of FTP (RFC
     /// 959 §4.2): the client waits for the final one, and the data goes over another connection.
     pub fn owes_final_reply(&self) -> bool {
@@ -20,10 +55,21 @@ impl Framer {
         self.dialogue.as_ref().and_then(|it| it.refused())
     }
 
+    /// Returns whether both sides speak an unknown protocol, and what each sent last ended a line.
+    pub fn speaks_lines(&self) -> bool {
+        self.protocol == Protocol::Turns && self.spoken.are_lines()
+    }
+
     /// Follows commands and replies. Returns what they say, each with the number of bytes before it.
-    pub(super) fn listen(&mut self, from: Side, bytes: &[u8], missing: u32) -> Vec<(usize, Said)> {
+    /// The bytes may be the first of the connection (`is_first`).
+    pub(super) fn listen(
+        &mut self,
+        from: Side,
+        bytes: &[u8],
+        missing: u32,
+        is_first: bool,
+    ) -> Vec<(usize, Said)> {
         let mut said = Vec::new();
-        let is_first = !std::mem::replace(&mut self.begun, true);
         if is_first && from == Side::Server {
             self.dialogue = Dialogue::new(self.server_port, bytes);
         }

@@ -4,7 +4,7 @@
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::judge::{Gap, Turn};
-use crate::model::Cause;
+use crate::model::{Cause, Fact};
 use crate::wire::Side;
 
 /// Returns whether the client waited for the end of the connection only: its response had all come, and
@@ -34,6 +34,9 @@ pub(super) fn prove(scene: &Scene<'_>, answers: (&'static str, &'static str), pr
     let says = gap.next.payload_bytes > 0;
     let end = if unstated { "fin" } else { "end" };
     proof.add_frame_after(gap, if says { after } else { end });
+    if scene.connection.framer.speaks_lines() {
+        proof.add_fact("lines", Fact::Text("of text".into()));
+    }
     let free = gap.turn == Turn::Answers || !gap.ack_triggered();
     proof.rule_out(Cause::NagleDelayedAck, "not_ack_clocked", free);
     let nothing_lost = !gap.losses.missing.any() && !gap.repair.is_retransmission();

@@ -48,6 +48,11 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         proof.add_fact("ack_delay_ns", Fact::Ns(delay_ns));
     }
     proof.add_fact("flight_bytes", Fact::Bytes(gap.flight.before));
+    if gap.flight.has_segments(2, gap.smss) {
+        proof.add_fact("whole_bytes", Fact::Bytes(gap.flight.before));
+    } else if gap.waits_for_late_ack() && gap.nagle.is_refuted() {
+        proof.add_fact("held_bytes", Fact::Bytes(gap.next_len));
+    }
     let prompt_ns = scene.connection.path.rtt_ns(gap.sender.peer());
     let prompt = scene.connection.path.has_sample(gap.sender.peer()) && prompt_ns > 0;
     if prompt {

@@ -95,8 +95,8 @@ fn at_least(count: u64, all: u64, one: f64) -> f64 {
     (1.0 - fewer).clamp(0.0, 1.0)
 }
 
-/// Moves what looked like holds to the sender's application if its senders do not use Nagle's
-/// algorithm, or met the ACKs by chance.
+/// Moves what looked like holds away if its senders do not use Nagle's algorithm, or met the ACKs by
+/// chance: to a wait of their application for late ACKs if all shows that, else to its work.
 pub(in crate::findings) fn settle(tally: &mut Tally) {
     let held = |key: &Key| {
         let of_sender =
@@ -111,16 +111,22 @@ pub(in crate::findings) fn settle(tally: &mut Tally) {
     };
     let suspects: Vec<_> = tally
         .causes
-        .keys()
-        .filter(|key| key.cause == Cause::NagleDelayedAck)
-        .filter(|key| {
-            let nagle = tally.endpoints.get(&key.server).map(|it| it.sender(key.sender).nagle);
-            nagle.is_some_and(|nagle| nagle.refutes(&held(key)))
+        .iter()
+        .filter(|(key, _)| key.cause == Cause::NagleDelayedAck)
+        .filter_map(|(key, cause)| {
+            let nagle = tally.endpoints.get(&key.server)?.sender(key.sender).nagle;
+            let holds = held(key);
+            let waits = cause.late_ack_waits == cause.exchanges
+                && nagle.paused == 0
+                && !nagle.are_chance(&holds);
+            nagle.refutes(&holds).then(|| (key.clone(), waits))
         })
-        .cloned()
         .collect();
-    for key in suspects {
-        let (to, owner) = think(key.sender);
+    for (key, waits) in suspects {
+        let (to, owner) = match waits {
+            true => (Cause::DelayedAck, Owner::DelayedAck),
+            false => think(key.sender),
+        };
         move_cause(tally, &key, to, Some((Owner::NagleDelayedAck, owner)));
     }
 }

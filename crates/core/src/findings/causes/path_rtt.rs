@@ -14,6 +14,9 @@ use crate::wire::Endpoint;
 /// Kind of the requests for the next rows of a result.
 const FETCH: &str = "FETCH";
 
+/// Kinds of the exchanges that open a connection: PostgreSQL's, MySQL's, and a server that speaks first.
+const OPENINGS: [&str; 3] = ["startup", "connect", "greeting"];
+
 /// How the time of this cause, added up over an endpoint, becomes a finding. Every exchange takes a
 /// round trip, so the cause is reported only if a round trip is long or if many add up.
 pub(super) const COST: Cost = Cost {
@@ -76,8 +79,15 @@ fn facts(finding: &mut Finding, server: Endpoint, endpoint: &EndpointTally, _: &
         facts.insert("reuse_ns", Fact::Ns(reuse_ns));
     }
     facts.extend(reconnects);
-    if exchanges > endpoint.connections.max(1) {
-        facts.insert("several", Fact::Count(exchanges));
+    if 2 * endpoint.set_ups.closed_idle > endpoint.connections {
+        facts.insert("closed_idle", Fact::Count(endpoint.set_ups.closed_idle));
+    }
+    // A log-in, and what the server says first, ask for nothing that could be asked for at once.
+    let openings = endpoint.kinds.iter().filter(|(kind, _)| OPENINGS.contains(&&***kind));
+    let openings: u64 = openings.map(|(_, group)| group.exchanges).sum();
+    let asked = exchanges.saturating_sub(openings);
+    if asked > endpoint.connections.max(1) {
+        facts.insert("several", Fact::Count(asked));
     }
     facts
 }

@@ -34,7 +34,10 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         } else {
             proof.add_frame("reset", reset);
             let [of_reset, _] = scene.connection.cold.ending().reset_ttls;
-            proof.add_fact("rst_ttl", Fact::Count(of_reset.into()));
+            // No device lies within a host.
+            if !scene.connection.key.is_within_host() {
+                proof.add_fact("rst_ttl", Fact::Count(of_reset.into()));
+            }
         }
         proof.add_fact("rtt_ns", Fact::Ns(answer.time_ns.saturating_sub(syn.time_ns)));
     }
@@ -84,8 +87,9 @@ pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Fa
     accepted.into_iter().chain(missing).collect()
 }
 
-/// Excludes a full accept queue if the server refused all attempts.
+/// Excludes a full accept queue if the server refused all attempts: none was answered by a SYN-ACK.
 pub(super) fn ruled_out(_: &CauseTally, endpoint: Option<&EndpointTally>) -> Option<RuledOut> {
-    let is_always = endpoint.is_none_or(|endpoint| endpoint.set_ups.established == 0);
+    let accepted = |it: &EndpointTally| it.set_ups.established > 0 || it.set_ups.answered > 0;
+    let is_always = !endpoint.is_some_and(accepted);
     is_always.then_some(RuledOut { cause: Cause::AcceptQueueOverflow, why: "always" })
 }

@@ -46,6 +46,11 @@ fn facts(
             Side::Server => "server_own_ns",
         };
         facts.insert(of_side, own_ns.clone());
+        // One of several may take most of it, which a median hides.
+        let mean_ns = match own.exchanges {
+            0 | 1 => own_ns.clone(),
+            several => Fact::Ns(own.lost_ns / several),
+        };
         let slow = own.lost_ns >= endpoint.all.ledger.of(Owner::Tls) / 2;
         if let Some(instance) = own.worst.as_ref().filter(|_| slow) {
             finding.evidence = instance.proof.evidence();
@@ -57,9 +62,9 @@ fn facts(
                 let client = Endpoint { port: 0, ..instance.client };
                 finding.culprit = Culprit { role: Role::Client, endpoint: client };
                 facts.insert("server", Fact::Text(units::endpoint_or_others(&server)));
-                facts.insert("slow_client_ns", own_ns);
+                facts.insert("slow_client_ns", mean_ns);
             } else if key.sender == Side::Server {
-                facts.insert("slow_ns", own_ns);
+                facts.insert("slow_ns", mean_ns);
             }
         }
     }

@@ -97,6 +97,8 @@ pub struct CauseTally {
     pub repairs: u64,
     /// Number of segments that were retransmitted, if the cause is a repair.
     pub repaired: u64,
+    /// Number of exchanges whose clearest silence ended with a late ACK, for which the sender waited.
+    pub late_ack_waits: u64,
     /// Facts that the instances of the cause share.
     pub shown: Shown,
     /// Affected clients, for causes of connection attempts.
@@ -140,6 +142,7 @@ impl CauseTally {
         self.without.record(wall_ns.saturating_sub(chain.ns).max(chain.least_ns).min(wall_ns));
         self.repairs += u64::from(chain.repairs);
         self.repaired += u64::from(chain.segments);
+        self.late_ack_waits += u64::from(chain.gap.waits_for_late_ack());
         self.waits.record(chain.longest_ns);
         self.requests += u64::from(chain.sender == Side::Client);
         if let Some(owner) = rules(chain.cause).covers {
@@ -188,6 +191,7 @@ impl CauseTally {
         self.requests += other.requests;
         self.repairs += other.repairs;
         self.repaired += other.repaired;
+        self.late_ack_waits += other.late_ack_waits;
         self.shown.merge(&other.shown);
         self.affected_clients.merge(&other.affected_clients);
         self.covers.merge(&other.covers);

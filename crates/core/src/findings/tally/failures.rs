@@ -237,6 +237,8 @@ impl Tally {
         let ended = match exchange.outcome {
             Outcome::Open if connection.at_end().awaits_server_hello(exchange) => Ended::OpenHello,
             _ if !is_left_waiting(connection, exchange) => return,
+            // A request that nothing acknowledged is not known to have arrived.
+            Outcome::Open if !connection.senders[Side::Client as usize].space.is_acked() => return,
             Outcome::Open => Ended::Open,
             _ => Ended::Left,
         };

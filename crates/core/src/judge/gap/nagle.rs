@@ -15,6 +15,9 @@ pub struct NagleEvidence {
     /// Number of these that left within an eighth of the wait after the ACK, or within twice the
     /// tolerance of an effect.
     pub nearly: u32,
+    /// Number of times that the sender went on with a message after a pause behind a small segment, and
+    /// no ACK ended the pause.
+    pub pauses: u32,
     /// The silences of both kinds that ended with the ACK, or nearly.
     pub waits: Waits,
 }
@@ -54,7 +57,8 @@ impl Waits {
 
 impl NagleEvidence {
     /// No evidence.
-    pub const NONE: Self = Self { refuted: 0, holds: 0, missed: 0, nearly: 0, waits: Waits::NONE };
+    pub const NONE: Self =
+        Self { refuted: 0, holds: 0, missed: 0, nearly: 0, pauses: 0, waits: Waits::NONE };
 
     /// Returns whether the sender has broken Nagle's rule.
     pub fn is_refuted(&self) -> bool {

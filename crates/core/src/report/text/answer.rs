@@ -51,7 +51,12 @@ fn parts(report: &Report, findings: &[Said<'_>]) -> Vec<Part> {
     let fault = findings.iter().find(|(finding, _)| is_fault(finding));
     let cost = findings.iter().find(|(finding, _)| !is_fault(finding));
     let Some((fault, of_fault)) = fault else { return vec![healthy(report, cost)] };
-    let about_fault = format!("{}.{}", of_fault.headline, prediction(report, fault));
+    let about_fault = format!(
+        "{}.{}{}",
+        of_fault.headline,
+        prediction(report, fault),
+        same_elsewhere(fault, findings)
+    );
     let leads = findings.first().is_some_and(|(first, _)| is_fault(first));
     let outweighs = |(cost, _): &&Said<'_>| !leads || cost.lost_ns > fault.lost_ns;
     match cost.filter(outweighs) {
@@ -70,6 +75,23 @@ fn parts(report: &Report, findings: &[Said<'_>]) -> Vec<Part> {
             let also = most_of_the_time(report, fault, findings);
             [Part::of(Paint::Bold, about_fault, of_fault)].into_iter().chain(also).collect()
         }
+    }
+}
+
+/// States at how many other places the `fault` of the headline occurs, and what it costs at all of them;
+/// empty if there are none.
+fn same_elsewhere(fault: &Finding, findings: &[Said<'_>]) -> String {
+    let all = findings.iter().filter(|(it, _)| it.cause == fault.cause && it.load == fault.load);
+    let others = all.clone().count().saturating_sub(1) as u64;
+    if others == 0 {
+        return String::new();
+    }
+    let places = counted(others, "other place", "other places");
+    match all.map(|(it, _)| it.share).sum::<f64>() {
+        share if fault.lost_ns > 0 && share <= 1.0 => {
+            format!(" The same at {places}: {} in all.", units::share(share))
+        }
+        _ => format!(" The same at {places}."),
     }
 }
 

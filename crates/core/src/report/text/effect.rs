@@ -63,7 +63,10 @@ pub(super) fn prediction(report: &Report, finding: &Finding) -> String {
         Name::Only if of_all => format!(" The exchange took {now} and would take {then}."),
         Name::Only => format!(" The only exchange there took {now} and would take {then}."),
         Name::Percentile(percentile) => format!(" {of}p{percentile} {now} would be {then}."),
-        Name::Longest => format!(" {of}{the} longest, {now}, would be {then}."),
+        // That may be another exchange.
+        Name::Longest => {
+            format!(" {of}{the} longest took {now}; without it the longest would take {then}.")
+        }
         Name::Mean => format!(" {of}{the} mean of {now} would be {then}."),
     }
 }

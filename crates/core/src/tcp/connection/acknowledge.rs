@@ -30,6 +30,11 @@ impl Connection {
             // number.
             self.senders[peer].space.position(segment.ack);
         }
+        let may_end =
+            side == Side::Client && self.senders[peer].space.una_seen() >= self.timeline.retire_at;
+        if self.senders[peer].has_heard(segment) && !may_end && !self.cold.awaits_ack() {
+            return;
+        }
         if self.cold.is_gap_open() && self.senders[peer].space.acked_again(segment) {
             self.settle(&Event::SecondAck { side, acked_ns: segment.time_ns });
         }
@@ -60,13 +65,17 @@ impl Connection {
             }
         }
         let dsack = self.senders[peer].history().counts.dsacks > dsacks;
-        if self.cold.is_gap_open() || self.senders[peer].is_troubled() {
+        if self.cold.awaits_ack() || self.senders[peer].is_troubled() {
             self.settle_by_ack(side, segment, dsack, una_now > una);
         }
         // A RST acknowledges whatever segment it answers, in the stream or not (RFC 9293 §3.10.7.1).
         let is_rst = segment.flags.has(TcpFlags::RST);
+        let nxt = self.senders[peer].space.nxt;
         let missing = if is_rst { None } else { self.senders[peer].skip_unseen() };
         if let Some(missing) = missing {
+            if una_now > nxt {
+                self.senders[peer].since.stored_mut().end_unseen_ns = segment.time_ns;
+            }
             self.settle(&Event::Unseen { side: side.peer() });
             self.skip_missing(missing, side.peer(), segment, shared);
         }

@@ -64,7 +64,7 @@ impl AtEnd<'_> {
             _ if self.lacks_answers() => Outcome::Unseen,
             // A handshake without a request is complete.
             _ if self.may_be_over() || self.timeline.exchanges.is_ready() => Outcome::Answered,
-            _ if has_begun && ends_with_it => Outcome::Answered,
+            _ if has_begun && (ends_with_it || self.framer.has_last_chunk()) => Outcome::Answered,
             _ if self.refuses_what_was_left() => Outcome::Answered,
             _ if debt == Debt::Nothing(Rule::Goodbye) => Outcome::Answered,
             _ if debt == Debt::Unknown(Rule::Goodbye) => Outcome::Unclear,
@@ -111,7 +111,8 @@ impl AtEnd<'_> {
         let has_fin = self.ending.fin_ns.iter().any(Option::is_some);
         let closed = has_all && self.ending.fin_ns[Side::Server].is_some();
         let may_be_over = self.timeline.may_be_over() || self.timeline.exchanges.is_ready();
-        closed || may_be_over && (has_fin || has_all || !is_unfinished(self.senders))
+        let has_content = has_all && self.framer.has_last_chunk();
+        closed || has_content || may_be_over && (has_fin || has_all || !is_unfinished(self.senders))
     }
 
     /// Returns what the server owes for the client's last message, when a side closes or the capture

@@ -12,6 +12,12 @@ pub(super) fn refute_ceiling(side: Side, sender: &Sender, path: &Path, exchange:
     let buffer = |chain: &&Chain| chain.cause == Cause::SendBuffer && chain.sender == side;
     let Some(chain) = exchange.chains.iter().find(buffer) else { return };
     let greatest = sender.counts().flight_size_max_bytes;
+    // A buffer that stopped the sender does not take far more at another time.
+    let is_exceeded = |bytes: u64| !sender.volume.stood_at(bytes);
+    if chain.gap.flight.ceiling().is_some_and(is_exceeded) {
+        exchange.revise(&Change::NoCeiling { sender: side });
+        return;
+    }
     let rounds = CeilingRounds {
         sent_bytes: exchange.sent_bytes(side, sender.space.nxt),
         ceiling_bytes: chain.gap.flight.ceiling().unwrap_or(greatest),

@@ -112,10 +112,15 @@ impl Connection {
     /// Processes the first RST, which `side` sends.
     pub(super) fn reset(&mut self, side: Side, segment: &Segment) {
         let sender = &self.senders[side];
-        let is_known = sender.space.started() && (self.setup.is_established() || self.mid_stream);
+        let is_set_up = self.setup.is_established() || self.setup.confirmed || self.mid_stream;
+        let is_known = sender.space.started() && is_set_up;
         let is_awaited = self.timeline.exchanges.front().is_some();
         let held = is_known.then(|| HeldReset::of(segment, sender, is_awaited)).flatten();
         let last_data = last_data(&self.senders, segment.frame);
+        if side == Side::Client {
+            let next = self.view().syn_sequence().map(|seq| seq.wrapping_add(1));
+            self.setup.note_reset(next == Some(segment.seq));
+        }
         self.cold.ending_mut().take_reset(side, segment, sender.packets.last.ttl, last_data, held);
         if held.is_none_or(|held| !held.is_awaited) {
             self.end_by_reset();
@@ -290,7 +295,9 @@ impl Connection {
             self.accrue_to(self.at_end().waited_for(), fin.time_ns, fin);
         }
         let server_fin = self.cold.ending().fin[Side::Server];
-        let begun = self.timeline.exchanges.front().is_some_and(|exchange| exchange.response_seen);
+        // What repeats a complete response, with a FIN or without, adds nothing to it.
+        let is_begun = |it: &Exchange| it.response_seen && !it.is_complete();
+        let begun = self.timeline.exchanges.front().is_some_and(is_begun);
         let cut_off = begun && self.framer.announces_end();
         if let Some(fin) = server_fin.filter(|_| cut_off) {
             // The response ends before its announced end; the client learns that now.

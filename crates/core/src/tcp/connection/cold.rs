@@ -192,6 +192,12 @@ impl Cold {
         self.get_mut().map(|cold| &mut cold.questions)
     }
 
+    /// Returns whether an ACK may show whether a retransmission was needed.
+    #[inline]
+    pub(super) fn awaits_ack(&self) -> bool {
+        self.questions().is_some_and(Questions::awaits_ack)
+    }
+
     /// Returns whether a gap is not yet settled, which later segments may explain.
     #[inline]
     pub(super) fn is_gap_open(&self) -> bool {

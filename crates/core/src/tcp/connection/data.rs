@@ -4,7 +4,7 @@
 use crate::app::{Framer, Protocol};
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{Gap, Recovery};
-use crate::model::{Sighting, Slices};
+use crate::model::{Owner, Sighting, Slices};
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::asked::{is_unreadable, passed, request_overlaps};
 use crate::tcp::connection::faults::note_size;
@@ -14,8 +14,11 @@ use crate::tcp::connection::place::{
 use crate::tcp::connection::questions::Event;
 use crate::tcp::connection::silence::move_cursor;
 use crate::tcp::connection::suspended::Suspended;
+use crate::tcp::path::Path;
 use crate::tcp::sender::{Kind, Rtts, Sender, SinceDeparture};
+use crate::tcp::setup::Setup;
 use crate::tcp::shared::Shared;
+use crate::tcp::thresholds::KERNEL_SEND_NS;
 use crate::tcp::timeline::{At, OverlappingMessage, Timeline};
 use crate::tcp::trace::Trace;
 use crate::wire::{BySide, Segment, Side, TcpFlags};
@@ -55,8 +58,13 @@ impl Data<'_> {
     }
 
     /// Prepares both senders for the departure, which may begin a message; `active` sent data before.
-    /// The vantage is at the receiver if it `is_beside`.
-    fn begin_flight(&self, senders: &mut BySide<Sender>, active: Option<Side>, is_beside: bool) {
+    #[inline]
+    fn begin_flight(
+        &self,
+        senders: &mut BySide<Sender>,
+        active: Option<Side>,
+        (setup, path): (&Setup, &Path),
+    ) {
         let side = self.side;
         if active == Some(side.peer()) {
             let peer = &mut senders[side.peer()];
@@ -71,7 +79,7 @@ impl Data<'_> {
         let Sender { bulk, last, clock, sizes, .. } = sender;
         if let Some(bulk) = bulk
             && self.is_new()
-            && is_beside
+            && is_beside_receiver(setup, path, side)
         {
             bulk.note_distance(self.segment, last, clock, sizes.smss(), self.base_ns);
         }
@@ -86,8 +94,12 @@ impl Data<'_> {
 struct Ended {
     /// An exchange was waiting for the data, so that the data advances the timeline.
     is_awaited: bool,
+    /// An exchange was in progress in the silence, which is no short time of the link.
+    waits: bool,
     /// [`Shared::silence`] is a gap that has to be explained.
     explained: bool,
+    /// It is the client's, behind a response that may be over: no exchange waited for it.
+    begins_anew: bool,
     /// Whether the data overlaps a message of the other side.
     overlap: OverlappingMessage,
     /// Time of the last data of either side before this, ns.
@@ -138,10 +150,7 @@ impl Interpretations {
     ) -> Self {
         let of_server = data.is_new_of(Side::Server);
         let is_behind_handshake = of_server && timeline.exchanges.is_ready();
-        let maybe_idle = data.side == Side::Client
-            && timeline.active == Some(Side::Server)
-            && timeline.may_be_over()
-            && !timeline.exchanges.is_ready()
+        let maybe_idle = ended.begins_anew
             || rests
             || is_behind_handshake
             || ended.overlap == OverlappingMessage::Certain;
@@ -172,6 +181,9 @@ impl Connection {
             self.settle(&Event::KeepAlive { side });
             return data.depart(&mut self.senders[side], &since);
         }
+        if self.continues_response(&data, payload) {
+            return self.continue_response(&data, &since);
+        }
         self.follow_repetition(&data);
         if self.cold.is_gap_open() {
             let Data { start, kind, .. } = data;
@@ -186,14 +198,12 @@ impl Connection {
         }
         let ended = self.end_silence(&data, payload, &since, shared);
         let may_be_held = data.is_new_of(Side::Client)
-            && (!ended.explained || self.timeline.exchanges.all_answered())
+            && (!ended.waits || self.timeline.exchanges.all_answered())
             && since.acks.last.is_some_and(|ack| ack.pure && ack.acked_all);
         let held = if may_be_held { self.held_request(segment, &since) } else { None };
-        let is_beside = is_beside_receiver(&self.setup, &self.path, side);
-        data.begin_flight(&mut self.senders, self.timeline.active, is_beside);
+        data.begin_flight(&mut self.senders, self.timeline.active, (&self.setup, &self.path));
         data.depart(&mut self.senders[side], &since);
-        self.timeline.open_ended = self.framer.is_open_ended();
-        self.timeline.pattern.hides_dialogue = self.framer.hides_dialogue();
+        self.note_protocol();
         if ended.explained && data.is_timer_repetition() {
             self.suspend(&data, &shared.silence);
             return self.follow_rounds(side);
@@ -208,6 +218,57 @@ impl Connection {
         if let Some((gap, slices)) = held.filter(|_| content.begins_exchange) {
             hold(&mut self.timeline, self.cold.trace_mut(), &gap, &slices);
         }
+    }
+
+    /// Returns whether `data` directly continues the only response in progress, so that nothing has to
+    /// be explained and its content, which the framer has taken then, shows nothing.
+    #[inline]
+    fn continues_response(&mut self, data: &Data<'_>, payload: &[u8]) -> bool {
+        let &Data { side, segment, start, .. } = data;
+        let since_ns = segment.time_ns.saturating_sub(self.timeline.cursor_ns);
+        let continues = data.is_new_of(Side::Server)
+            && self.timeline.active == Some(side)
+            && since_ns < KERNEL_SEND_NS
+            && start == self.senders[side].space.nxt
+            && self.streams[side].is_next(start)
+            && self.timeline.exchanges.is_responding()
+            && !self.cold.is_gap_open();
+        let missing = segment.payload_len - payload.len() as u32;
+        continues && self.framer.take_more(side, payload, missing)
+    }
+
+    /// Processes data that [`continues_response`](Self::continues_response) recognised: the time
+    /// before it is that of the link, as in [`silence`](Self::silence).
+    #[inline]
+    fn continue_response(&mut self, data: &Data<'_>, since: &SinceDeparture) {
+        let &Data { side, segment, end, .. } = data;
+        let from_ns = self.timeline.cursor_ns;
+        let to_ns = segment.time_ns.max(from_ns);
+        let from = (from_ns, segment.frame);
+        self.timeline.exchanges.attribute_plain(Owner::Bandwidth, from, to_ns - from_ns);
+        let last_data_ns = self.last_data_ns();
+        data.begin_flight(&mut self.senders, Some(side), (&self.setup, &self.path));
+        data.depart(&mut self.senders[side], since);
+        self.note_protocol();
+        self.framer.set_overlapping(false);
+        self.framer.set_late(false);
+        self.streams[side].pass(end);
+        self.follow_rounds(side);
+        move_cursor(&mut self.timeline, &mut self.senders, side, segment.time_ns);
+        self.timeline.shorten_pause(last_data_ns, segment.time_ns);
+        self.timeline.exchanges.touch(Sighting::of(side, segment));
+    }
+
+    /// Records what the protocol, as it is known before the data is read, shows of messages.
+    #[inline]
+    fn note_protocol(&mut self) {
+        self.timeline.open_ended = self.framer.is_open_ended();
+        self.timeline.pattern.hides_dialogue = self.framer.hides_dialogue();
+    }
+
+    /// Time of the last data of either side, ns.
+    fn last_data_ns(&self) -> u64 {
+        self.senders[0].last.time_ns.max(self.senders[1].last.time_ns)
     }
 
     fn follow_rounds(&mut self, side: Side) {
@@ -330,10 +391,18 @@ impl Connection {
             && !is_behind_end
             && (data.deaf || awaited.moves_cursor(side, kind, arrived, start));
         let waits = is_awaited && self.timeline.exchanges.accrues();
-        let explained =
-            waits && self.silence(side, start, segment, kind, since, &mut shared.silence);
-        let last_data_ns = self.senders[0].last.time_ns.max(self.senders[1].last.time_ns);
-        Ended { is_awaited, explained, overlap, last_data_ns }
+        let begins_anew = side == Side::Client
+            && self.timeline.active == Some(Side::Server)
+            && self.timeline.may_be_over_if(self.framer.is_open_ended())
+            && !self.timeline.exchanges.is_ready();
+        let is_passed_over =
+            waits && begins_anew && data.is_new() && self.pass_over(segment.time_ns);
+        let explained = waits
+            && !is_passed_over
+            && self.silence(side, start, segment, kind, since, &mut shared.silence);
+        let waits = is_passed_over || explained;
+        let last_data_ns = self.last_data_ns();
+        Ended { is_awaited, waits, explained, begins_anew, overlap, last_data_ns }
     }
 
     /// Postpones the verdict on `silence`, which ended with a retransmission by timer: the answer will

@@ -106,6 +106,13 @@ impl Ending {
         }
     }
 
+    /// Returns whether the server closed first, `ns` or longer after the last of `senders` had sent data.
+    pub(super) fn has_closed_idle(&self, ns: u64, senders: &[Sender; 2]) -> bool {
+        let last_ns = senders.iter().map(|sender| sender.last.time_ns).max().unwrap_or(0);
+        let closed_ns = self.fin_ns[Side::Server].unwrap_or(0);
+        self.closed_first(senders) == Some(Side::Server) && closed_ns >= last_ns.saturating_add(ns)
+    }
+
     /// Time at which the client closed, if data of `sender`, which `side` is, up to `end` had not
     /// reached it, ns. Nothing waits for a retransmission after that.
     pub(super) fn gave_up_ns(&self, side: Side, sender: &Sender, end: u64) -> Option<u64> {

@@ -3,7 +3,7 @@
 use crate::app::Protocol;
 use crate::judge::Turn;
 use crate::judge::thresholds::{APPLICATION_TIMEOUT_MIN_NS, RTO_MIN_NS};
-use crate::model::{Cause, Class, Family, Outcome, Owner, Slice};
+use crate::model::{Cause, CauseSet, Class, Family, Outcome, Owner, Slice};
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::ceiling_rounds::refute_ceiling;
 use crate::tcp::connection::cold::Cold;
@@ -31,6 +31,8 @@ struct Finished<'a> {
     cold: &'a mut Cold,
     /// The capture does not contain the beginning of the connection.
     mid_stream: bool,
+    /// ACKs without data were sent and none of them was captured.
+    lacks_acks: bool,
     /// The pattern in which the server has sent, if the content does not show which messages are
     /// requests.
     pattern: Option<ServerPattern>,
@@ -52,7 +54,8 @@ type Revise = fn(&mut Finished<'_>, &mut Exchange);
 /// The revisions, in the order in which they are made, with what each decides.
 ///
 /// Whether anything was lost is decided first, since a full listen queue and a one-way capture look
-/// like losses. Then losses get their common cause, which takes the small window after them. The
+/// like losses. Then losses get their common cause, which takes the small window after them, unless
+/// nobody was there to receive what was sent again. The
 /// set-up and a slow reader claim their time next. The limits of each sender come after these: what is
 /// left of them was the sender's own. The way behind a proxy and the rate of the path concern the time
 /// that no fault took. Losses are counted last, under their final names.
@@ -63,13 +66,16 @@ const AT_EXCHANGE_END: &[(&str, Scope, Revise)] = &[
         name_ignored_ack,
     ),
     ("one direction shows a loss only if its timer doubles", Scope::Revised, doubt_one_way),
+    ("without ACKs nothing shows that fast repairs were needed", Scope::Revised, doubt_fast),
     (
         "an answer whose beginning the capture lacks has come earlier",
         Scope::All,
         doubt_unseen_beginning,
     ),
+    ("a loss that nobody saw took no longer than its timer", Scope::Revised, shorten_unseen),
     ("no answer was due, or nobody waited, as far as the content shows", Scope::All, doubt_waits),
     ("losses of one direction have a common cause", Scope::Revised, name_losses),
+    ("nobody answers any more, whatever is sent again", Scope::Revised, doubt_unheard),
     ("the set-up was repeated for a cause, or needlessly", Scope::Revised, settle_set_up),
     ("small windows belong to a slow reader", Scope::Revised, attribute_to_reader),
     (
@@ -89,7 +95,7 @@ const AT_EXCHANGE_END: &[(&str, Scope, Revise)] = &[
 /// Makes the decisions that are possible only at the end of `exchange`.
 #[inline]
 fn settle(exchange: &mut Exchange, mut finished: Finished<'_>) {
-    let revised = |chain: &Chain| Cause::REVISED.contains(chain.cause);
+    let revised = |chain: &Chain| CauseSet::REVISED.contains(chain.cause);
     let is_revised =
         exchange.connects && finished.setup.is_troubled() || exchange.repeated_setup_ns > 0;
     let is_revised = is_revised || exchange.chains.iter().any(revised);
@@ -114,11 +120,11 @@ fn name_ignored_ack(it: &mut Finished<'_>, exchange: &mut Exchange) {
     }
 }
 
-/// Attributes retransmissions to no owner if one direction was not captured: the capture does not show
-/// whether the timer or the other side caused them, nor whether anything waited. A timer that doubles
+/// Attributes retransmissions to no owner if one direction, or its ACKs, were not captured: the capture
+/// does not show whether the timer or the other side caused them, nor whether anything waited. A timer that doubles
 /// shows itself.
 fn doubt_one_way(it: &mut Finished<'_>, exchange: &mut Exchange) {
-    let one_way = it.senders.iter().any(|sender| !sender.volume.has_packets());
+    let one_way = it.lacks_acks || it.senders.iter().any(|sender| !sender.volume.has_packets());
     let timed_out_ns: u64 = Side::ALL.map(|side| exchange.timed_out_ns(side)).iter().sum();
     // A listener with a full queue may have ignored the first data of a connection, so that it
     // was not lost.
@@ -129,6 +135,51 @@ fn doubt_one_way(it: &mut Finished<'_>, exchange: &mut Exchange) {
     if one_way && !proven {
         let from = (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout);
         exchange.revise(&Change::Unknown { from });
+    }
+}
+
+/// Attributes repairs that duplicate ACKs seem to have caused to no owner if no ACK was captured.
+fn doubt_fast(it: &mut Finished<'_>, exchange: &mut Exchange) {
+    if it.lacks_acks {
+        let from = (Owner::FastRecovery, Cause::FastRecovery);
+        exchange.revise(&Change::Unknown { from });
+    }
+}
+
+/// Attributes repetitions of the server's data to no owner if the client sent nothing after the first
+/// transmission: it is gone, or what it sends does not pass the capture. No timer has repaired
+/// anything, and whether a packet was lost remains open.
+fn doubt_unheard(it: &mut Finished<'_>, exchange: &mut Exchange) {
+    let [client, server] = &*it.senders;
+    let Some(tail) = server.history().losses.tail_from(server.space.una_seen()) else { return };
+    let of_tail = |chain: &Chain| {
+        chain.cause == Cause::RetransmissionTimeout
+            && chain.sender == Side::Server
+            && chain.gap.start_ns >= tail.first.time_ns.max(server.una_seen_ns)
+            && chain.count <= tail.repeats
+    };
+    let ending = it.cold.ending();
+    let by_client = ending.reset.filter(|reset| reset.from == Side::Client);
+    let left = ending.fin[Side::Client].or(by_client);
+    let has_left = left.is_some_and(|left| left.time_ns >= tail.first.time_ns);
+    let losses = &server.history().losses;
+    let is_silent = client.volume.has_packets()
+        && !losses.duplicates.any_since(tail.first.time_ns)
+        && client.last.time_ns < tail.first.time_ns
+        && !has_left
+        && exchange.timed_out_ns(Side::Client) == 0
+        && exchange.chains.iter().any(of_tail);
+    if is_silent {
+        let from = (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout);
+        exchange.revise(&Change::Unknown { from });
+    }
+}
+
+/// Attributes what losses before the vantage seem to have taken beyond the time of their timers to no
+/// owner: the sender's RTO may be longer, or its application was busy.
+fn shorten_unseen(_: &mut Finished<'_>, exchange: &mut Exchange) {
+    for sender in Side::ALL {
+        exchange.revise(&Change::UnseenLoss { sender });
     }
 }
 
@@ -175,7 +226,7 @@ fn doubt_waits(it: &mut Finished<'_>, exchange: &mut Exchange) {
 }
 
 fn name_losses(it: &mut Finished<'_>, exchange: &mut Exchange) {
-    if exchange.causes().intersects(Cause::REVISED) {
+    if exchange.causes().intersects(CauseSet::REVISED) {
         for side in Side::ALL {
             name_losses_of(side, it, exchange);
         }
@@ -262,13 +313,15 @@ fn attribute_to_reader(it: &mut Finished<'_>, exchange: &mut Exchange) {
 /// much of the time its congestion window would have taken in any case to open. Data of earlier
 /// exchanges has opened the window too.
 fn settle_limits(it: &mut Finished<'_>, exchange: &mut Exchange) {
-    if !exchange.causes().intersects(Cause::REVISED) {
+    if !exchange.causes().intersects(CauseSet::REVISED) {
         return;
     }
     for side in Side::ALL {
         let sender = &it.senders[side];
-        if nagle_evidence(sender, it.cold).is_refuted() {
-            exchange.revise(&Change::NoNagle { sender: side });
+        let nagle = nagle_evidence(sender, it.cold);
+        if nagle.is_refuted() {
+            let is_driven = nagle.pauses == 0;
+            exchange.revise(&Change::NoNagle { sender: side, is_driven });
         }
         refute_ceiling(side, sender, it.path, exchange);
         let bytes = sender.space.nxt.saturating_sub(exchange.began_at[side]);
@@ -345,10 +398,18 @@ fn count_repairs_of(side: Side, sender: &mut Sender, exchange: &mut Exchange) {
 
 impl Connection {
     /// Reports finished exchanges, unless they may be reopened.
+    #[inline]
     pub(super) fn report_finished(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
+        if !self.timeline.done.is_empty() {
+            self.report_done(shared, sink);
+        }
+    }
+
+    #[inline(never)]
+    fn report_done(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
         let awaits_queue = self.cold.questions().is_some_and(Questions::is_queue_open);
         let is_held = self.timeline.is_interrupted || awaits_queue;
-        if self.timeline.done.is_empty() || is_held {
+        if is_held {
             return;
         }
         self.senders.iter_mut().for_each(Sender::shrink);
@@ -366,11 +427,13 @@ impl Connection {
         shared: &mut Shared,
         sink: &mut impl Sink,
     ) {
+        let lacks_acks = self.view().lacks_acks();
         let Self { senders, setup, path, cold, mid_stream, timeline, framer, .. } = self;
         let (mid_stream, pattern) = (*mid_stream, timeline.pattern);
         let is_encrypted = framer.protocol() == Protocol::Tls;
         let pattern = framer.hides_dialogue().then_some(pattern);
-        let finished = Finished { senders, setup, path, cold, mid_stream, pattern, is_encrypted };
+        let finished =
+            Finished { senders, setup, path, cold, mid_stream, lacks_acks, pattern, is_encrypted };
         settle(&mut exchange, finished);
         let in_window = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
         if !in_window || self.cold.is_copy() {
@@ -453,6 +516,7 @@ mod tests {
             path: &path,
             cold: &mut cold,
             mid_stream: false,
+            lacks_acks: false,
             pattern: None,
             is_encrypted: false,
         };

@@ -78,6 +78,10 @@ impl Knowledge<'_> {
             misses_data: since.misses_data,
             behind_hole: false,
             has_sent_unseen: since.has_sent_unseen,
+            unseen_until_ns: match self.senders[side.peer()].since.end_unseen_ns() {
+                at_ns if since.misses_data => at_ns,
+                _ => 0,
+            },
             rtt: self.path.round_trips(side),
             acks: self.acks_in_gap(side, since),
             duplicates: sender.history().losses.duplicates,
@@ -224,5 +228,11 @@ fn queued_ns(sender: &Sender, path: &Path, side: Side) -> u64 {
             .bulk
             .as_ref()
             .is_some_and(|bulk| bulk.is_spaced_by_sender() || bulk.reader_is_behind);
-    sender.clock.queued_ns().max(if clocked { behind_ns } else { 0 })
+    // A segment that leaves with nothing in flight waits in no queue of its own: only what delays it
+    // more than the one before lengthens the silence.
+    let ahead_ns = match sender.space.flight() {
+        0 => sender.clock.grown_ns(),
+        _ => sender.clock.queued_ns(),
+    };
+    ahead_ns.max(if clocked { behind_ns } else { 0 })
 }

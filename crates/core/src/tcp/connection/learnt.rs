@@ -32,6 +32,9 @@ pub(super) fn learn(gap: &Gap, slices: &Slices, by: Settling<'_>, cold: &mut Col
     if own_pause && sender.bulk.is_some() {
         sender.history_mut().nagle.own_pauses += 1;
     }
+    if own_pause && gap.last_small {
+        sender.history_mut().nagle.evidence.pauses += 1;
+    }
     if gap.continues_after_ack() {
         let nagle = &mut sender.history_mut().nagle.evidence;
         nagle.missed += 1;

@@ -78,12 +78,20 @@ impl Connection {
         self.senders[side].begin_data(first);
         self.streams[side].start(first);
         if segment.facts.has(SegmentFlags::TRUNCATED_HEADER) {
-            // The options were truncated, so that the window scale stays unknown.
-            self.senders.iter_mut().for_each(|sender| sender.space.set_window_scale(None));
+            // The options were truncated: the window scale stays unknown, unless the other SYN shows that
+            // none is used.
             self.options_cut = true;
+            if !self.setup.is_unscaled() {
+                self.senders.iter_mut().for_each(|sender| sender.space.set_window_scale(None));
+            }
             return;
         }
         if self.options_cut {
+            // A scale is used only if both sides offer one (RFC 7323 §2.2).
+            if !segment.facts.has(SegmentFlags::WINDOW_SCALE) {
+                self.setup.note_scaling(false);
+                self.senders.iter_mut().for_each(|sender| sender.space.set_window_scale(Some(0)));
+            }
             return;
         }
         let peer = &mut self.senders[side.peer()];

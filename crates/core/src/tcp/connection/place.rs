@@ -8,16 +8,19 @@ use crate::tcp::setup::Setup;
 use crate::wire::{BySide, Side};
 
 /// Returns whether data of `side` has arrived once it passes the vantage.
+#[inline]
 pub(super) fn arrives(setup: &Setup, path: &Path, side: Side) -> bool {
     setup.confirmed && path.ends_here(side.peer())
 }
 
 /// Returns whether the vantage is at the receiver of what `side` sends, and not at its sender.
+#[inline]
 pub(super) fn is_beside_receiver(setup: &Setup, path: &Path, side: Side) -> bool {
     arrives(setup, path, side) && !path.ends_here(side)
 }
 
 /// Returns whether the vantage is at `side`, and not at its peer.
+#[inline]
 pub(super) fn is_beside_sender(setup: &Setup, path: &Path, side: Side) -> bool {
     setup.confirmed && path.ends_here(side) && !path.ends_here(side.peer())
 }

@@ -57,7 +57,24 @@ impl Questions {
     /// Returns whether a gap is not yet settled, which later segments may explain.
     #[inline]
     pub fn is_gap_open(&self) -> bool {
-        QUESTIONS.iter().any(|it| it.asks != Asks::Queue && (it.is_open)(self))
+        // This is asked about each segment, so the table is not.
+        let Self { counted, acked_late, doubted, blocked, .. } = self;
+        let is_open = self.awaits_ack()
+            || counted.is_some()
+            || acked_late.is_some()
+            || doubted.is_some()
+            || blocked.is_some();
+        debug_assert_eq!(
+            is_open,
+            QUESTIONS.iter().any(|it| it.asks != Asks::Queue && (it.is_open)(self))
+        );
+        is_open
+    }
+
+    /// Returns whether an ACK may show whether a retransmission was needed.
+    #[inline]
+    pub fn awaits_ack(&self) -> bool {
+        self.suspended.is_some() || self.contested.is_some() || self.fast.is_some()
     }
 
     /// Returns whether it is open whether a response was queued.

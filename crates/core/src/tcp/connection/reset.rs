@@ -3,9 +3,10 @@
 //! Read RFC 5961 §3.2 first: a host accepts a RST only if its sequence number is exactly the one
 //! that it expects next; otherwise it answers with an ACK, and the connection goes on. A RST that
 //! may not be accepted, or that something on the path may have sent, is held until its receiver
-//! shows which.
+//! shows which. What that sends within a round trip may have left before the RST arrived, and
+//! decides nothing.
 
-use crate::judge::thresholds::RTO_MIN_NS;
+use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::model::Sighting;
 use crate::tcp::connection::ending::Ending;
 use crate::tcp::connection::is_pure_ack;
@@ -68,15 +69,17 @@ impl HeldReset {
             return Shown::Nothing;
         }
         let sender = &senders[reset.from];
-        if side != reset.from && !is_reset && self.is_ignored(reset, segment, sender, path) {
-            return Shown::Ignored;
+        match side != reset.from && !is_reset {
+            true if self.is_ignored(reset, segment, sender, path) => Shown::Ignored,
+            true => Shown::Nothing,
+            false => Shown::Accepted,
         }
-        Shown::Accepted
     }
 
     /// Returns whether `segment`, which the receiver of a RST of `sender` sends, shows that it did not
     /// accept the RST: it acknowledges what came after it, or answers it with an ACK (RFC 5961 §3.2),
-    /// or comes so late that the RST must have arrived.
+    /// or comes so late that the RST must have arrived: a host that accepts one sends nothing more (RFC
+    /// 9293 §3.10.7.4).
     fn is_ignored(
         &self,
         reset: &Sighting,
@@ -88,10 +91,10 @@ impl HeldReset {
         let covers = acked > self.next && acked > sender.space.una_seen();
         let challenges = !self.is_exact && is_pure_ack(segment) && acked == sender.space.una_seen();
         let receiver = reset.from.peer();
+        let rtt_ns = path.rtt_ns(receiver).max(sender.rtts.recent_ns());
         let is_late = path.has_sample(receiver)
-            && segment.payload_len > 0
-            && segment.time_ns > reset.time_ns + path.rtt_ns(receiver) + RTO_MIN_NS;
-        segment.flags.has(TcpFlags::ACK) && (covers || challenges) || is_late
+            && segment.time_ns > reset.time_ns + rtt_ns + HOST_DELAY_MAX_NS;
+        segment.flags.has(TcpFlags::ACK) && (covers || challenges || is_late)
     }
 }
 

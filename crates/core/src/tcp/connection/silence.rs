@@ -101,6 +101,23 @@ impl Connection {
         true
     }
 
+    /// Passes over the silence of the client up to its next request, at `now_ns`, for which no exchange
+    /// waited: only the state of the clock and the link follows. Returns `false` if the client is a
+    /// bulk sender, whose pace each silence shows.
+    pub(super) fn pass_over(&mut self, now_ns: u64) -> bool {
+        let [client, server] = &mut self.senders;
+        if client.bulk.is_some() {
+            return false;
+        }
+        let from_ns = self.timeline.cursor_ns;
+        let to_ns = now_ns.max(from_ns);
+        if let Some(bulk) = &mut server.bulk {
+            bulk.busy_ns((from_ns, to_ns), None);
+        }
+        check_clock(&mut self.senders, Side::Client, to_ns);
+        true
+    }
+
     /// Attributes the time before `end`, by which the client closes its side or the server answers,
     /// to a client that had been silent amid its request.
     pub(super) fn end_pause_amid_request(&mut self, end: Sighting) {

@@ -28,7 +28,7 @@ use crate::wire::{BySide, Segment, SegmentFlags, Side, TcpFlags};
 const PLAIN: u8 = TcpFlags::ACK | TcpFlags::PSH;
 
 /// Properties that no segment on the fast path has.
-const ODD_FACTS: u16 =
+const ODD_FACTS: u32 =
     SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE | SegmentFlags::CLOCK_SET;
 
 /// Phase of the current exchange on the fast path.
@@ -127,6 +127,10 @@ impl Connection {
     /// Enters the fast path if the response `segment` leaves the connection idle and without any
     /// pending state that the next request could affect.
     pub(super) fn enter_fast_path(&mut self, segment: &Segment, shared: &Shared) {
+        let nxt = self.senders[Side::Server].space.nxt;
+        if self.framer.is_open_ended() || !self.timeline.is_answered_up_to(nxt) {
+            return;
+        }
         let is_set_up = self.setup.claimed || self.setup.syn_first_ns().is_none();
         let has_samples = Side::ALL.into_iter().all(|side| self.path.has_sample(side));
         let is_about_response = |doubted: &Doubted| doubted.is_about(segment);
@@ -140,11 +144,9 @@ impl Connection {
             && (has_samples || self.mid_stream && !self.view().awaits_path())
             && !shared.disable_fast_path
             && beyond_ack_ns(&self.setup, &self.path).is_none()
-            && is_plain(segment)
-            && !self.framer.is_open_ended();
+            && is_plain(segment);
         let [client, server] = &self.senders;
         let settled = calm
-            && self.timeline.is_answered_up_to(server.space.nxt)
             && server.has_sent_alone(segment)
             && client.is_cleared_by(segment)
             && self

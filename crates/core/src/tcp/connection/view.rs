@@ -3,7 +3,7 @@
 
 use crate::capture::FrameId;
 use crate::judge::NagleEvidence;
-use crate::judge::thresholds::HOST_DELAY_MAX_NS;
+use crate::judge::thresholds::{HOST_DELAY_MAX_NS, RTO_MIN_NS};
 use crate::model::Sighting;
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::at_end::owes_request;
@@ -50,6 +50,11 @@ impl<'a> View<'a> {
     /// Returns whether both sides have closed and the data or FIN of one is not acknowledged.
     pub fn is_unacknowledged(self) -> bool {
         self.0.cold.ended().is_some_and(|ending| ending.is_unacknowledged(&self.0.senders))
+    }
+
+    /// Returns whether the server closed first, `ns` or longer after the last data.
+    pub fn is_closed_idle(self, ns: u64) -> bool {
+        self.0.cold.ended().is_some_and(|ending| ending.has_closed_idle(ns, &self.0.senders))
     }
 
     /// Returns whether ACKs without data were sent and none of them was captured.
@@ -126,7 +131,11 @@ impl<'a> View<'a> {
         let rejected = self.0.setup.other_connection_segments() > 0;
         let established = self.0.setup.established_ns().is_some();
         let another = over || established || self.0.mid_stream || rejected;
-        again || !repeated && another
+        // No host sends a SYN behind its data, whatever number a program gives it.
+        let said_ns = self.0.senders[Side::Client].last.time_ns;
+        let waited_ns = self.0.path.base_rtt_ns() + RTO_MIN_NS;
+        let said = established && said_ns > 0 && segment.time_ns > said_ns + waited_ns;
+        again || said || !repeated && another
     }
 
     /// Returns whether `segment` is a SYN that repeats that of a client which has since sent only a
@@ -138,6 +147,7 @@ impl<'a> View<'a> {
         segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN
             && self.0.cold.ending().reset.is_some_and(by_client)
             && self.syn_sequence() == Some(segment.seq)
+            && !self.0.setup.has_heard_answer()
             && client.last.time_ns == 0
             && server.last.time_ns == 0
     }

@@ -3,8 +3,8 @@
 
 use super::revisions::Change;
 use crate::capture::FrameId;
-use crate::judge::Gap;
 use crate::judge::thresholds::HABIT_MIN;
+use crate::judge::{self, Gap};
 use crate::model::{Cause, Owner, Slice};
 use crate::tcp::Exchange;
 use crate::tcp::exchange::{Chain, Concerned};
@@ -19,12 +19,15 @@ impl Exchange {
             Change::Renamed { sender, from, to } => self.rename(sender, from, to),
             Change::Moved { from, to } => self.reassign(from, to),
             Change::Unknown { from } => self.make_unknown(from),
+            Change::UnseenLoss { sender } => self.shorten_unseen_loss(sender),
             Change::OfferedWindow { sender } => self.attribute_to_window(sender),
             Change::Reader { sender } => self.attribute_to_reader(sender),
             Change::SendBuffer => self.attribute_to_buffer(),
             Change::NoCeiling { sender } => self.forget_ceiling(sender),
             Change::Relayed { ns } => self.attribute_to_way(ns),
-            Change::NoNagle { sender } => self.attribute_to_application(sender),
+            Change::NoNagle { sender, is_driven } => {
+                self.attribute_to_application(sender, is_driven)
+            }
             Change::OwnPauses => self.remove_client_time(),
         }
     }
@@ -124,6 +127,22 @@ impl Exchange {
         ns > 0
     }
 
+    /// Moves the time of losses before the vantage beyond that of their timers to [`Owner::Unknown`].
+    fn shorten_unseen_loss(&mut self, sender: Side) -> bool {
+        let timed_out =
+            |it: &&mut Chain| it.cause == Cause::RetransmissionTimeout && it.sender == sender;
+        let Some(chain) = self.chains.iter_mut().find(timed_out) else { return false };
+        let Some(timer_ns) = judge::unseen_repair_ns(&chain.gap) else { return false };
+        let most_ns = timer_ns.saturating_mul(chain.count.max(1).into());
+        let cause = Cause::RetransmissionTimeout;
+        let concerned = Concerned::of(Owner::RetransmissionTimeout, cause).by(sender);
+        let beyond_ns = chain.ns.saturating_sub(most_ns);
+        let moved = self.ledger.transfer(concerned, Slice::plain(Owner::Unknown, beyond_ns));
+        chain.ns -= moved;
+        chain.longest_ns = chain.longest_ns.min(chain.ns);
+        moved > 0
+    }
+
     /// Attributes the time of windows and buffers of `sender` to the offered window.
     fn attribute_to_window(&mut self, sender: Side) -> bool {
         let own =
@@ -202,17 +221,21 @@ impl Exchange {
         moved > 0
     }
 
-    /// Attributes holds by Nagle's algorithm to the application.
-    fn attribute_to_application(&mut self, sender: Side) -> bool {
-        let (cause, owner) = match sender {
-            Side::Client => (Cause::ClientThink, Owner::Client),
-            Side::Server => (Cause::ServerThink, Owner::Server),
-        };
+    /// Attributes holds by Nagle's algorithm to the application, which worked or, if it `is_driven` by
+    /// what comes, waited for a late ACK.
+    fn attribute_to_application(&mut self, sender: Side, is_driven: bool) -> bool {
         let held = self
             .chains
             .iter()
             .find(|chain| chain.cause == Cause::NagleDelayedAck && chain.sender == sender);
         let Some(chain) = held else { return false };
+        let (cause, owner) = match sender {
+            _ if is_driven && chain.gap.waits_for_late_ack() => {
+                (Cause::DelayedAck, Owner::DelayedAck)
+            }
+            Side::Client => (Cause::ClientThink, Owner::Client),
+            Side::Server => (Cause::ServerThink, Owner::Server),
+        };
         let held = Concerned::of(Owner::NagleDelayedAck, Cause::NagleDelayedAck).by(sender);
         self.ledger.transfer(held, Slice::of(owner, cause, chain.ns));
         self.rename(sender, Cause::NagleDelayedAck, cause)

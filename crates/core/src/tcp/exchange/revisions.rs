@@ -21,6 +21,8 @@ pub enum Change {
     Moved { from: (Owner, Cause), to: (Owner, Cause) },
     /// Nothing shows which owner had the time of this owner and cause.
     Unknown { from: (Owner, Cause) },
+    /// Nothing shows that the timer of `sender` took as long to repair losses before the vantage.
+    UnseenLoss { sender: Side },
     /// The offered window limited the flight of `sender`, not a window or buffer of its own.
     OfferedWindow { sender: Side },
     /// The reader that closes the window of `sender` also keeps it small.
@@ -31,8 +33,12 @@ pub enum Change {
     NoCeiling { sender: Side },
     /// The answer came over a proxy: the way behind it took so much of the server's time, ns.
     Relayed { ns: u64 },
-    /// `sender` does not use Nagle's algorithm: its application was busy.
-    NoNagle { sender: Side },
+    /// `sender` does not use Nagle's algorithm: its application was busy, or waited for an ACK.
+    NoNagle {
+        sender: Side,
+        /// Nothing shows pauses of its application.
+        is_driven: bool,
+    },
     /// The client pauses of its own accord: that time belongs to no exchange.
     OwnPauses,
 }
@@ -46,10 +52,13 @@ impl Change {
             Self::Renamed { .. } => "the same time has another cause",
             Self::Moved { .. } => "all time of the cause has another one",
             Self::Unknown { .. } => "nothing shows any more who owned that time",
+            Self::UnseenLoss { .. } => "no timer of the path takes as long for what was lost",
             Self::OfferedWindow { .. } => "the offered window turned out to limit the flight",
             Self::Reader { .. } => "the reader closed the window time and again",
             Self::SendBuffer => "the height of the flight turned out to be that of a buffer",
-            Self::NoCeiling { .. } => "the sender was slower than the height of its flight permits",
+            Self::NoCeiling { .. } => {
+                "the sender was slower than the height of its flight permits, or exceeded it"
+            }
             Self::Relayed { .. } => "a proxy acknowledges; the way behind it is as long",
             Self::NoNagle { .. } => "the sender turned out not to use Nagle's algorithm",
             Self::OwnPauses => "the client pauses of its own accord",

@@ -305,15 +305,42 @@ impl Sender {
         (sample, sent_ns)
     }
 
+    /// Returns whether the ACK in `segment`, which carries data of the peer, is the last one again and
+    /// will change nothing at this sender.
+    #[inline]
+    pub fn has_heard(&self, segment: &Segment) -> bool {
+        segment.payload_len > 0
+            && segment.flags.0 & !TcpFlags::PSH == TcpFlags::ACK
+            && segment.sack_count == 0
+            && segment.window == self.space.window_field
+            && self.is_calm()
+            && {
+                let (una, seen) = (self.space.position_of(segment.ack), self.space.una_seen());
+                let offer = Offer::of(una, segment.window, self.space.window_scale());
+                una == seen
+                    && seen <= self.space.nxt
+                    && self.is_open(una, offer)
+                    && self.pending.ends_with(una, offer)
+            }
+    }
+
+    /// Returns whether `offer` with the ACK of `una` is not nearly closed: it leaves room for two full
+    /// segments. Of a window whose scale is unknown, only zero is known to be closed.
+    #[inline]
+    fn is_open(&self, una: u64, offer: Offer) -> bool {
+        match offer {
+            Offer::Edge(edge) => edge - una >= 2 * self.sizes.smss(),
+            Offer::Field(field) => field > 0,
+        }
+    }
+
     /// Returns whether `ack` will change nothing at the sender. Without earlier losses this holds
     /// if it repeats the previous ACK with a wide window, or acknowledges a FIN, after which there
     /// is nothing to send.
     #[inline]
     fn changes_nothing(&self, ack: &Ack) -> bool {
-        let open = match ack.offer {
-            Offer::Edge(edge) => edge - ack.una >= 2 * self.sizes.smss(),
-            Offer::Field(_) => false,
-        };
+        // An ACK without data may show by its timestamp that it has arrived.
+        let open = matches!(ack.offer, Offer::Edge(_)) && self.is_open(ack.una, ack.offer);
         let ended = self.space.fin().is_some_and(|fin| ack.una > fin);
         self.is_calm() && open && (ended || self.pending.repeats(ack))
     }

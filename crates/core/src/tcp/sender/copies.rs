@@ -2,8 +2,7 @@
 
 use crate::judge::thresholds::RTO_MIN_NS;
 use crate::tcp::thresholds::{IDENTIFICATION_JUMP_MAX, NUMBERED_COPY_DELAY_MAX_NS, TIMER_MIN_NS};
-use crate::wire::{Segment, SegmentFlags, TcpFlags};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use crate::wire::{Segment, SegmentFlags, TcpFlags, digest};
 
 /// Number of packets of one direction that are remembered. The kernel takes up to 64 from a queue
 /// before it serves another interface, where their copies are.
@@ -60,12 +59,17 @@ pub(super) fn late_max_ns(segment: &Segment, numbers: bool, routed: bool) -> u64
 
 /// Hash of the fields that a copy shares with its original; routers change the other fields.
 fn fingerprint(segment: &Segment) -> u32 {
-    let mut hasher = DefaultHasher::new();
-    let sack = segment.sack.map(|block| (block.left, block.right));
-    (segment.seq, segment.ack, segment.payload_len, segment.flags.0, segment.window)
-        .hash(&mut hasher);
-    (segment.tsval, segment.tsecr, sack, segment.ip_id).hash(&mut hasher);
-    hasher.finish() as u32
+    let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+    let [first, second, third] = segment.sack.map(|block| pair(block.left, block.right));
+    digest([
+        pair(segment.seq, segment.ack),
+        pair(segment.tsval, segment.tsecr),
+        pair(segment.payload_len, u32::from(segment.window) << 16 | u32::from(segment.ip_id)),
+        segment.flags.0.into(),
+        first,
+        second,
+        third,
+    ]) as u32
 }
 
 /// The last packet of a direction, kept to recognise a copy that follows it.

@@ -57,6 +57,11 @@ impl StoredSince {
         }
     }
 
+    /// See [`SinceDeparture::end_unseen_ns`].
+    pub fn end_unseen_ns(&self) -> u64 {
+        self.0.as_ref().map_or(0, |since| since.end_unseen_ns)
+    }
+
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |_| size_of::<SinceDeparture>())
@@ -86,6 +91,9 @@ pub struct SinceDeparture {
     pub misses_data: bool,
     /// ACKs cover data of the sender that is missing in the capture.
     pub has_sent_unseen: bool,
+    /// Time of the last ACK that covers data which the sender sent last and the capture misses, ns; 0 if
+    /// there is none.
+    pub end_unseen_ns: u64,
     /// Time at which the timer last repeated acknowledged data, ns; 0 if it did not.
     pub repeated_ns: u64,
     /// Timestamp value of the peer's last packet at the vantage.

@@ -64,6 +64,7 @@ fn may_be_a_reader(cause: Cause) -> bool {
     matches!(
         cause,
         Cause::SendBuffer
+            | Cause::DelayedAck
             | Cause::ReceiveWindow
             | Cause::SlowStart
             | Cause::ServerThink

@@ -43,7 +43,7 @@ impl Volume {
     /// Returns whether the flight reached `ceiling`, bytes, and never went far above it. A flight
     /// that still grows by half was limited by a congestion window, or by a buffer that the kernel
     /// enlarges. There is no ceiling if it is 0.
-    pub(super) fn stood_at(&self, ceiling: u64) -> bool {
+    pub fn stood_at(&self, ceiling: u64) -> bool {
         let beyond = ceiling.min(SKB_MAX_BYTES.max(ceiling / 2));
         ceiling > 0 && u64::from(self.flight_max) < ceiling + beyond
     }

@@ -149,6 +149,15 @@ impl InProgress {
         self.queue.back().is_none_or(|exchange| exchange.response_end.is_some())
     }
 
+    /// Returns whether only one exchange is in progress, and its response has begun and is not
+    /// complete.
+    #[inline]
+    pub fn is_responding(&self) -> bool {
+        self.queue.only().is_some_and(|it| {
+            it.request_seen && it.response_seen && it.response_end.is_none() && !it.in_handshake
+        })
+    }
+
     /// Position of the client's stream at which the only request in progress begins, and the time
     /// of that, ns; `None` if an answer has begun.
     pub fn asked_at(&self) -> Option<(u64, u64)> {

@@ -24,7 +24,7 @@ pub(super) struct Partial {
     /// Length of the whole packet, once the last fragment has arrived.
     len: Option<u32>,
     /// Congestion experienced by any fragment applies to the whole packet (RFC 3168 §5.3).
-    congestion: u16,
+    congestion: u32,
     /// `true` if fragments contradict each other: later ones are ignored.
     pub refused: bool,
 }

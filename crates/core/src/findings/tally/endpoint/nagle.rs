@@ -10,6 +10,8 @@ pub struct NagleSums {
     pub refuted: u64,
     /// Time of apparent holds on these connections, ns.
     pub refuted_ns: u64,
+    /// Number of connections on which a sender paused in a message until no ACK came.
+    pub paused: u64,
     /// Number of silences that looked like holds but did not end with the ACK.
     pub missed: u64,
     /// Number of these that ended shortly after the ACK.
@@ -34,6 +36,7 @@ impl NagleSums {
             self.refuted += 1;
             self.refuted_ns = self.refuted_ns.saturating_add(held_ns);
         }
+        self.paused += u64::from(evidence.pauses > 0);
         if !evidence.follows_acks() {
             self.missed += u64::from(evidence.missed);
             self.nearly += u64::from(evidence.nearly);
@@ -43,6 +46,7 @@ impl NagleSums {
     pub(super) fn merge(&mut self, other: &Self) {
         self.refuted += other.refuted;
         self.refuted_ns = self.refuted_ns.saturating_add(other.refuted_ns);
+        self.paused += other.paused;
         self.missed += other.missed;
         self.nearly += other.nearly;
     }
@@ -58,9 +62,12 @@ impl NagleSums {
         let of_their_own = self.refuted_ns > holds.ns / 2;
         let is_habit = holds.count >= u64::from(HABIT_MIN) * holds.connections;
         let of_others = self.refuted >= holds.connections.max(1) && !is_habit;
-        let by_chance =
-            2 * self.nearly > holds.count || self.missed > u64::from(CHANCE_FACTOR) * holds.count;
-        of_their_own || of_others || by_chance
+        of_their_own || of_others || self.are_chance(holds)
+    }
+
+    /// Returns whether `holds` met their ACKs by chance.
+    pub fn are_chance(&self, holds: &Holds) -> bool {
+        2 * self.nearly > holds.count || self.missed > u64::from(CHANCE_FACTOR) * holds.count
     }
 }
 

@@ -1,6 +1,7 @@
 //! Connection set-ups at an endpoint.
 
 use crate::findings::causes::syn_flood::Flood;
+use crate::judge::thresholds::APPLICATION_TIMEOUT_MIN_NS;
 use crate::tcp::{Connection, Exchange};
 
 /// Sums of the connection set-ups at an endpoint.
@@ -8,12 +9,16 @@ use crate::tcp::{Connection, Exchange};
 pub struct SetUps {
     /// Number of connections that were set up.
     pub established: u64,
+    /// Number of connection attempts that a SYN-ACK answered.
+    pub answered: u64,
     /// Number of connections whose SYN was sent more than once.
     pub repeated: u64,
     /// SYNs that were never followed by a completed handshake.
     pub flood: Flood,
     /// Number of exchanges that included a set-up.
     pub exchanges: u64,
+    /// Number of connections that the server closed because they were idle.
+    pub closed_idle: u64,
     /// Time that set-ups took beyond a round trip, so that distance does not explain it, ns.
     pub late_ns: u64,
 }
@@ -26,7 +31,10 @@ impl SetUps {
             self.flood.add(connection);
         }
         self.established += u64::from(setup.established_ns().is_some());
+        self.answered += u64::from(setup.syn_ack_first_ns().is_some());
         self.repeated += u64::from(setup.syns > 1);
+        let is_closed = connection.view().is_closed_idle(APPLICATION_TIMEOUT_MIN_NS);
+        self.closed_idle += u64::from(is_closed);
     }
 
     pub(super) fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
@@ -39,9 +47,11 @@ impl SetUps {
     /// Adds all of `other`.
     pub(super) fn merge(&mut self, other: &Self) {
         self.established += other.established;
+        self.answered += other.answered;
         self.repeated += other.repeated;
         self.flood.merge(&other.flood);
         self.exchanges += other.exchanges;
+        self.closed_idle += other.closed_idle;
         self.late_ns += other.late_ns;
     }
 }
