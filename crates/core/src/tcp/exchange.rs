@@ -47,6 +47,9 @@ pub struct Chain {
     /// For a loss: time that the sender's bytes take at the observed rate, which the exchange needs
     /// in any case, ns.
     pub least_ns: u64,
+    /// For losses before the vantage: time beyond that of their timers, ns, for which nothing shows that
+    /// the sender waited.
+    pub beyond_ns: u64,
     /// The longest gap.
     pub gap: Gap,
 }
@@ -57,6 +60,9 @@ impl Chain {
         let (count, tails, segments, least_ns) = (1, 0, 0, 0);
         let repairs = u32::from(gap.repair.is_retransmission());
         let long_count = u32::from(ns >= gap.rtt.base_ns / 2);
+        let timer_ns =
+            judge::unseen_repair_ns(&gap).filter(|_| cause == Cause::RetransmissionTimeout);
+        let beyond_ns = timer_ns.map_or(0, |timer_ns| ns.saturating_sub(timer_ns));
         Self {
             cause,
             sender,
@@ -69,6 +75,7 @@ impl Chain {
             tails,
             segments,
             least_ns,
+            beyond_ns,
             gap,
         }
     }
@@ -431,6 +438,7 @@ impl Exchange {
             Some(chain) => {
                 chain.ns += other.ns;
                 chain.within_ns += other.within_ns;
+                chain.beyond_ns = chain.beyond_ns.saturating_add(other.beyond_ns);
                 chain.count += other.count;
                 chain.repairs += other.repairs;
                 chain.tails += other.tails;

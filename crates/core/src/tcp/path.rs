@@ -236,11 +236,7 @@ impl Path {
     #[inline]
     fn sampled_ns(&self, side: Side) -> u64 {
         let leg = self.legs[side];
-        if leg.is_least_wrong() {
-            leg.second_least_ns()
-        } else {
-            leg.least().saturating_sub(1)
-        }
+        if leg.is_least_wrong() { leg.second_least_ns() } else { leg.least().saturating_sub(1) }
     }
 
     /// Minimum round trip between the vantage and `side`, ns; 0 if only an upper bound is known.

@@ -163,8 +163,7 @@ fn doubt_unheard(it: &mut Finished<'_>, exchange: &mut Exchange) {
     let left = ending.fin[Side::Client].or(by_client);
     let has_left = left.is_some_and(|left| left.time_ns >= tail.first.time_ns);
     let losses = &server.history().losses;
-    let is_silent = client.volume.has_packets()
-        && !losses.duplicates.any_since(tail.first.time_ns)
+    let is_silent = !losses.duplicates.any_since(tail.first.time_ns)
         && client.last.time_ns < tail.first.time_ns
         && !has_left
         && exchange.timed_out_ns(Side::Client) == 0

@@ -3,8 +3,8 @@
 
 use super::revisions::Change;
 use crate::capture::FrameId;
+use crate::judge::Gap;
 use crate::judge::thresholds::HABIT_MIN;
-use crate::judge::{self, Gap};
 use crate::model::{Cause, Owner, Slice};
 use crate::tcp::Exchange;
 use crate::tcp::exchange::{Chain, Concerned};
@@ -72,6 +72,7 @@ impl Exchange {
             Gap::between(sender, self.end_ns, self.end_ns + from.ns, self.last, self.last)
         };
         chain.ns -= from.ns;
+        chain.beyond_ns = chain.beyond_ns.min(chain.ns);
         chain.count = chain.count.saturating_sub(1);
         if chain.ns == 0 {
             self.chains.swap_remove(index);
@@ -132,11 +133,10 @@ impl Exchange {
         let timed_out =
             |it: &&mut Chain| it.cause == Cause::RetransmissionTimeout && it.sender == sender;
         let Some(chain) = self.chains.iter_mut().find(timed_out) else { return false };
-        let Some(timer_ns) = judge::unseen_repair_ns(&chain.gap) else { return false };
-        let most_ns = timer_ns.saturating_mul(chain.count.max(1).into());
         let cause = Cause::RetransmissionTimeout;
         let concerned = Concerned::of(Owner::RetransmissionTimeout, cause).by(sender);
-        let beyond_ns = chain.ns.saturating_sub(most_ns);
+        // A silence that turned out to be no loss has taken its part with it.
+        let beyond_ns = std::mem::take(&mut chain.beyond_ns).min(chain.ns);
         let moved = self.ledger.transfer(concerned, Slice::plain(Owner::Unknown, beyond_ns));
         chain.ns -= moved;
         chain.longest_ns = chain.longest_ns.min(chain.ns);
