@@ -75,7 +75,6 @@ const AT_EXCHANGE_END: &[(&str, Scope, Revise)] = &[
     ("a loss that nobody saw took no longer than its timer", Scope::Revised, shorten_unseen),
     ("no answer was due, or nobody waited, as far as the content shows", Scope::All, doubt_waits),
     ("losses of one direction have a common cause", Scope::Revised, name_losses),
-    ("nobody answers any more, whatever is sent again", Scope::Revised, doubt_unheard),
     ("the set-up was repeated for a cause, or needlessly", Scope::Revised, settle_set_up),
     ("small windows belong to a slow reader", Scope::Revised, attribute_to_reader),
     (
@@ -142,34 +141,6 @@ fn doubt_one_way(it: &mut Finished<'_>, exchange: &mut Exchange) {
 fn doubt_fast(it: &mut Finished<'_>, exchange: &mut Exchange) {
     if it.lacks_acks {
         let from = (Owner::FastRecovery, Cause::FastRecovery);
-        exchange.revise(&Change::Unknown { from });
-    }
-}
-
-/// Attributes repetitions of the server's data to no owner if the client sent nothing after the first
-/// transmission: it is gone, or what it sends does not pass the capture. No timer has repaired
-/// anything, and whether a packet was lost remains open.
-fn doubt_unheard(it: &mut Finished<'_>, exchange: &mut Exchange) {
-    let [client, server] = &*it.senders;
-    let Some(tail) = server.history().losses.tail_from(server.space.una_seen()) else { return };
-    let of_tail = |chain: &Chain| {
-        chain.cause == Cause::RetransmissionTimeout
-            && chain.sender == Side::Server
-            && chain.gap.start_ns >= tail.first.time_ns.max(server.una_seen_ns)
-            && chain.count <= tail.repeats
-    };
-    let ending = it.cold.ending();
-    let by_client = ending.reset.filter(|reset| reset.from == Side::Client);
-    let left = ending.fin[Side::Client].or(by_client);
-    let has_left = left.is_some_and(|left| left.time_ns >= tail.first.time_ns);
-    let losses = &server.history().losses;
-    let is_silent = !losses.duplicates.any_since(tail.first.time_ns)
-        && client.last.time_ns < tail.first.time_ns
-        && !has_left
-        && exchange.timed_out_ns(Side::Client) == 0
-        && exchange.chains.iter().any(of_tail);
-    if is_silent {
-        let from = (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout);
         exchange.revise(&Change::Unknown { from });
     }
 }
