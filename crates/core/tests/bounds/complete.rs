@@ -9,7 +9,7 @@ const TABLES: [&str; 7] =
     ["HashMap<", "BTreeMap<", "BTreeSet<", "VecDeque<", "HashSet<", "HashTable<", "Queue<"];
 
 /// Files of tables and bounds, with the generator of [`crate::all`] that fills them.
-const FILLED: [(&str, &str); 64] = [
+const FILLED: [(&str, &str); 65] = [
     ("app/exchanges.rs", "http: requests, none answered"),
     ("app/frames.rs", "websocket: requests, then responses"),
     ("app/hpack.rs", "http2: fields (server)"),
@@ -41,6 +41,7 @@ const FILLED: [(&str, &str); 64] = [
     ("findings/tally/affected_clients.rs", "refused"),
     ("findings/tally/causes.rs", "reset between many hosts"),
     ("findings/tally/endpoint/kinds.rs", "closed"),
+    ("findings/tally/firsts.rs", "closed between many hosts"),
     ("findings/tally/flows.rs", "much behind a hole"),
     ("findings/tally/history.rs", "reset between many hosts, watched"),
     ("findings/tally/hosts.rs", "closed between many hosts"),
@@ -118,7 +119,7 @@ const APART: [(&str, &str); 17] = [
 ];
 
 /// More of these.
-const APART_ALSO: [(&str, &str); 10] = [
+const APART_ALSO: [(&str, &str); 11] = [
     ("app/kind.rs", "words of one kind of request"),
     ("app/listed.rs", "one word"),
     ("app/software.rs", "one version"),
@@ -127,6 +128,7 @@ const APART_ALSO: [(&str, &str); 10] = [
     ("findings/causes/error_responses.rs", "what is shown of one finding"),
     ("model/outcome.rs", "codes of one server"),
     ("state/", "the sockets of one host"),
+    ("tcp/exchange/account.rs", "one connection, which was asked for"),
     ("tcp/exchange/revisions.rs", "one connection, which was asked for"),
     ("tcp/trace.rs", "one connection, which was asked for"),
 ];

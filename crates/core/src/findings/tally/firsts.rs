@@ -66,8 +66,8 @@ impl First {
 /// their look-up.
 pub(super) const FIRSTS_MAX: usize = 1 << 14;
 
-/// Number of these kept per shard: twice its part of them, since connections are spread evenly.
-const SHARD_FIRSTS_MAX: usize = FIRSTS_MAX / 8;
+/// Number of these kept per shard: half as many again as its part, since connections are spread evenly.
+const SHARD_FIRSTS_MAX: usize = FIRSTS_MAX / 32 * 3;
 
 /// Least number of first exchanges kept of an interval, however many intervals there are.
 const INTERVAL_FIRSTS_MIN: usize = 1 << 9;

@@ -13,7 +13,7 @@ use crate::wire::{Endpoint, Side};
 const WAITS_MAX: usize = 64;
 
 /// Number of series kept per server. These are the earliest.
-const SERIES_MAX: usize = 32;
+const SERIES_MAX: usize = 24;
 
 /// An exchange that waited for its server, with the times at which it passed the vantage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -56,7 +56,8 @@ pub(super) fn find(server: Endpoint, tally: &Tally) -> Option<Elsewhere> {
             owed.iter().copied().filter(|it| it.worked_until_ns() < until_ns).collect();
         let is_of = |it: &&Work| of.is_none_or(|of| of == it.to);
         let work: Vec<_> = host.work.iter().filter(is_of).collect();
-        (chance(&owed, &work) * tries as f64 <= CHANCE_MAX).then(|| Elsewhere::of(&owed, &work))
+        let is_shown = chance(&owed, &work) * tries as f64 <= host.chance_max;
+        is_shown.then(|| Elsewhere::of(&owed, &work))
     };
     let single = peers.iter().filter_map(|&peer| test(Some(peer)));
     let inner_ns = |it: &Elsewhere| it.covered.inner_ns();
@@ -78,6 +79,10 @@ struct Host {
     work: Vec<Work>,
     /// Time until which the work at each of the others is known, ns.
     known: Vec<(Endpoint, u64)>,
+    /// Greatest chance of a coincidence that shows a wait. Work that comes from another address may be
+    /// that of another host: there chance has to be excluded twice, for the wait and for the host. One wait
+    /// alone never does.
+    chance_max: f64,
 }
 
 impl Host {
@@ -91,13 +96,16 @@ impl Host {
             it.client == server.address || at_server && is_here
         };
         let (mut work, mut known, mut rivals) = (Vec::new(), Vec::new(), Vec::new());
+        let mut is_one_address = true;
         let others = tally.endpoints.iter().filter(|(other, _)| **other != server);
         for (&other, endpoint) in others {
             let waits = &endpoint.waits;
             let before = work.len();
             let all = waits.all().iter().chain(waits.series());
-            let own = all.filter(|it| is_of_host(it, other));
-            work.extend(own.map(|wait| Work::of(wait, other)));
+            for wait in all.filter(|it| is_of_host(it, other)) {
+                is_one_address &= wait.client == server.address;
+                work.push(Work::of(wait, other));
+            }
             if work.len() > before {
                 known.push((other, waits.known_until_ns()));
             }
@@ -107,7 +115,8 @@ impl Host {
         work.sort_unstable();
         work.truncate(WORK_MAX);
         work.retain(|it| !is_of_rival(it, owed, &rivals));
-        Self { work, known }
+        let chance_max = if is_one_address { CHANCE_MAX } else { CHANCE_MAX * CHANCE_MAX };
+        Self { work, known, chance_max }
     }
 }
 
