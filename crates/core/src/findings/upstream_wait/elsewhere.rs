@@ -56,7 +56,8 @@ pub(super) fn find(server: Endpoint, tally: &Tally) -> Option<Elsewhere> {
             owed.iter().copied().filter(|it| it.worked_until_ns() < until_ns).collect();
         let is_of = |it: &&Work| of.is_none_or(|of| of == it.to);
         let work: Vec<_> = host.work.iter().filter(is_of).collect();
-        let is_shown = chance(&owed, &work) * tries as f64 <= host.chance_max;
+        let is_shown =
+            owed.len() >= host.waits_min && chance(&owed, &work) * tries as f64 <= CHANCE_MAX;
         is_shown.then(|| Elsewhere::of(&owed, &work))
     };
     let single = peers.iter().filter_map(|&peer| test(Some(peer)));
@@ -79,10 +80,9 @@ struct Host {
     work: Vec<Work>,
     /// Time until which the work at each of the others is known, ns.
     known: Vec<(Endpoint, u64)>,
-    /// Greatest chance of a coincidence that shows a wait. Work that comes from another address may be
-    /// that of another host: there chance has to be excluded twice, for the wait and for the host. One wait
-    /// alone never does.
-    chance_max: f64,
+    /// Least number of waits that show for whom the server waits. Work that comes from another address may
+    /// be that of another host, so that a single wait shows nothing.
+    waits_min: usize,
 }
 
 impl Host {
@@ -115,8 +115,8 @@ impl Host {
         work.sort_unstable();
         work.truncate(WORK_MAX);
         work.retain(|it| !is_of_rival(it, owed, &rivals));
-        let chance_max = if is_one_address { CHANCE_MAX } else { CHANCE_MAX * CHANCE_MAX };
-        Self { work, known, chance_max }
+        let waits_min = if is_one_address { 1 } else { HABIT_MIN as usize };
+        Self { work, known, waits_min }
     }
 }
 
