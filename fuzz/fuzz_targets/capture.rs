@@ -18,30 +18,15 @@ fuzz_target!(|input: &[u8]| {
     let alone = frames(vec![file()]);
 
     let pieces = 1 + usize::from(kind >> 3);
-    let stream = Source::stream(
-        "file",
-        Pieces {
-            bytes: Cursor::new(capture.clone()),
-            pieces,
-        },
-    );
+    let stream = Source::stream("file", Pieces { bytes: Cursor::new(capture.clone()), pieces });
     let streamed = frames(vec![stream]);
-    assert!(
-        streamed
-            .iter()
-            .map(without_time)
-            .eq(alone.iter().map(without_time))
-    );
+    assert!(streamed.iter().map(without_time).eq(alone.iter().map(without_time)));
     // Whether a clock that is far ahead comes back is seen in a file; a stream is told as it comes.
     if !has_clock_steps(&capture) {
         assert_eq!(streamed, alone);
     }
 
-    let steady = [
-        head(1),
-        &[1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0xff],
-    ]
-    .concat();
+    let steady = [head(1), &[1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0xff]].concat();
     let both = frames(vec![file(), Source::memory("steady", steady)]);
     assert_eq!(both.len(), alone.len() + 1);
 });
@@ -57,10 +42,7 @@ fn has_clock_steps(capture: &[u8]) -> bool {
         return false;
     };
     let mut block = Block::default();
-    while set
-        .next_block(&mut block)
-        .expect("readable when it was opened")
-    {}
+    while set.next_block(&mut block).expect("readable when it was opened") {}
     let mut problems = set.inputs().iter().flat_map(|input| &input.problems);
     problems.any(|problem| matches!(problem, Problem::ClockStep { .. }))
 }
@@ -94,10 +76,7 @@ fn frames(sources: Vec<Source>) -> Vec<(u64, u64, Vec<u8>)> {
     };
     let mut block = Block::default();
     let mut last = [FrameId::default(); 2];
-    while set
-        .next_block(&mut block)
-        .expect("readable when it was opened")
-    {
+    while set.next_block(&mut block).expect("readable when it was opened") {
         assert!(block.bytes.len() <= BLOCK_BYTES_MAX);
         assert_eq!(block.frames().count(), block.entries.len());
         for frame in block.frames() {
@@ -110,12 +89,7 @@ fn frames(sources: Vec<Source>) -> Vec<(u64, u64, Vec<u8>)> {
     let packets: u64 = set.inputs().iter().map(|input| input.packets).sum();
     assert_eq!(packets, frames.len() as u64);
     for input in set.inputs() {
-        assert!(
-            input
-                .problems
-                .iter()
-                .all(|problem| !problem.to_string().is_empty())
-        );
+        assert!(input.problems.iter().all(|problem| !problem.to_string().is_empty()));
     }
     frames
 }

@@ -5,8 +5,8 @@
 use libfuzzer_sys::fuzz_target;
 use tcpwhy_core::capture::FrameId;
 use tcpwhy_core::findings::{Floors, Tally, assemble};
-use tcpwhy_core::model::{Ledger, Report};
 use tcpwhy_core::internals::{Connection, Exchange, Sink, Tracker};
+use tcpwhy_core::model::{Ledger, Report};
 use tcpwhy_core::wire::{
     Endpoint, FlowHasher, FlowKey, SackBlock, Segment, SegmentFlags, TcpFlags,
 };
@@ -88,7 +88,7 @@ impl Flow {
         if from_server != self.client_is_high {
             facts |= SegmentFlags::FROM_HIGH;
         }
-        facts |= u16::from(step[6] & 0xfc) >> 1;
+        facts |= u32::from(step[6] & 0xfc) >> 1;
         let segment = Segment {
             flow_hash: self.hash,
             flow: self.key,
