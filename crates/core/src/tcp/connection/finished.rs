@@ -1,6 +1,5 @@
 //! What is done at the end of an exchange: its last revisions, and its report.
 
-use crate::app::Protocol;
 use crate::judge::Turn;
 use crate::judge::thresholds::{APPLICATION_TIMEOUT_MIN_NS, RTO_MIN_NS};
 use crate::model::{Cause, CauseSet, Class, Family, Outcome, Owner, Slice};
@@ -36,8 +35,6 @@ struct Finished<'a> {
     /// The pattern in which the server has sent, if the content does not show which messages are
     /// requests.
     pattern: Option<ServerPattern>,
-    /// Its content is encrypted: nothing is asked on it once its client has closed.
-    is_encrypted: bool,
 }
 
 /// The exchanges that a revision concerns.
@@ -178,11 +175,6 @@ fn doubt_waits(it: &mut Finished<'_>, exchange: &mut Exchange) {
     let mut pauses = exchange.chains.iter().filter(|chain| chain.cause == Cause::ClientThink);
     if pauses.any(|chain| chain.longest_ns >= STREAM_PAUSE_MIN_NS && !amid(chain)) {
         exchange.revise(&Change::Unknown { from: (Owner::Client, Cause::ClientThink) });
-    }
-    let left_ns = it.cold.ending().fin_ns[Side::Client];
-    if it.is_encrypted && left_ns.is_some_and(|left_ns| left_ns <= exchange.answered_ns) {
-        // What follows answers the client's end.
-        exchange.revise(&Change::Unknown { from: (Owner::Server, Cause::ServerThink) });
     }
     let Outcome::Closed { by } = exchange.outcome else { return };
     let waited_ns = exchange.ledger.of(Owner::Server);
@@ -400,10 +392,8 @@ impl Connection {
         let lacks_acks = self.view().lacks_acks();
         let Self { senders, setup, path, cold, mid_stream, timeline, framer, .. } = self;
         let (mid_stream, pattern) = (*mid_stream, timeline.pattern);
-        let is_encrypted = framer.protocol() == Protocol::Tls;
         let pattern = framer.hides_dialogue().then_some(pattern);
-        let finished =
-            Finished { senders, setup, path, cold, mid_stream, lacks_acks, pattern, is_encrypted };
+        let finished = Finished { senders, setup, path, cold, mid_stream, lacks_acks, pattern };
         settle(&mut exchange, finished);
         let in_window = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
         if !in_window || self.cold.is_copy() {
@@ -488,7 +478,6 @@ mod tests {
             mid_stream: false,
             lacks_acks: false,
             pattern: None,
-            is_encrypted: false,
         };
         settle(&mut exchange, finished);
         assert_eq!(exchange.ledger.of(Owner::Unknown), 0);
