@@ -2,6 +2,7 @@
 //! and trackers as the first pass, with another sink for connections and exchanges.
 
 use crate::capture::Block;
+use crate::dns::Lookup;
 use crate::join::Sites;
 use crate::pipeline::{Batch, Control, Decoder, Event, Options, SHARDS};
 use crate::tcp::{Sink, Tracker};
@@ -68,6 +69,11 @@ impl<S: Sink> SecondPass<S> {
                 }
             }
         }
+    }
+
+    /// Removes and returns the look-ups that are over; [`finish`](Self::finish) returns the others.
+    pub fn take_finished_lookups(&mut self) -> Vec<Lookup> {
+        self.control.take_finished_lookups()
     }
 
     /// Ends all connections; returns the sink, and the control with the look-ups.

@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-const NAMES: [&str; 4] = ["connections", "exchanges", "stalls", "findings"];
+const NAMES: [&str; 5] = ["connections", "exchanges", "stalls", "lookups", "findings"];
 
 fn captures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures")
@@ -84,7 +84,7 @@ fn check(name: &str, written: &Written) {
     let owners = owners(report);
     let ledger = |row| owners.iter().map(|owner| integer(row, owner)).collect::<Vec<u64>>();
     let totals = &report["totals"];
-    for table in ["connections", "exchanges"] {
+    for table in ["connections", "exchanges", "lookups"] {
         assert_eq!(totals[table], tables[table].len(), "{name}: {table}");
     }
 
