@@ -1,5 +1,5 @@
-//! `tcpwhy FILE… --parquet DIR`: connections, exchanges, stalls, look-ups and findings as Parquet tables. The
-//! columns are described in `docs/parquet.md`.
+//! `tcpwhy FILE… --parquet DIR`: connections, exchanges, stalls, look-ups and findings as Parquet
+//! tables. The columns are described in `docs/parquet.md`.
 //!
 //! Rows are gathered by column until a row group is full, so memory does not grow with the capture.
 
@@ -19,12 +19,9 @@ use std::sync::Arc;
 use tcpwhy_core::dns::Lookup;
 use tcpwhy_core::model::{ConnectionReport, Report};
 use tcpwhy_core::tables::{
-    Cell, Kind, Rows, Stall, Table, TableExchange, connection_row, exchange_row, finding_row,
-    lookup_row, stall_row,
+    BATCH_ROWS, Cell, Kind, Rows, Stall, Table, TableExchange, connection_row, exchange_row,
+    finding_row, lookup_row, stall_row,
 };
-
-/// Number of rows in a row group. With 40 columns of 8 bytes it takes 10 MiB.
-const GROUP_ROWS: usize = 32_768;
 
 /// Returns the physical and logical type of a column in Parquet's message schema language.
 fn parquet(kind: Kind) -> (&'static str, &'static str) {
@@ -119,7 +116,7 @@ impl TableFile {
     fn push(&mut self, row: impl IntoIterator<Item = Cell>) -> Result<(), ParquetError> {
         self.columns.iter_mut().zip(row).for_each(|(column, cell)| column.push(cell));
         self.rows += 1;
-        if self.rows == GROUP_ROWS { self.write_group() } else { Ok(()) }
+        if self.rows == BATCH_ROWS { self.write_group() } else { Ok(()) }
     }
 
     fn write_group(&mut self) -> Result<(), ParquetError> {

@@ -1,12 +1,12 @@
 //! Connections, exchanges and stalls of a capture as rows: a second pass that keeps none of them.
-//! `tcpwhy FILE --parquet DIR` writes them as tables, the Python package gives them as data frames: both
-//! by the [columns](Table::columns) here.
+//! `tcpwhy FILE --parquet DIR` writes them as tables, and the Python package gives them as data
+//! frames, both by the [columns](Table::columns) here.
 
 mod cells;
 mod columns;
 
 pub use cells::{connection_row, exchange_row, finding_row, lookup_row, stall_row};
-pub use columns::{Cell, Kind, Table};
+pub use columns::{BATCH_ROWS, Cell, Kind, Table};
 
 use crate::capture::{Block, FrameId};
 use crate::dns::Lookup;

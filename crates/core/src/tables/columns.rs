@@ -2,6 +2,10 @@
 
 use crate::model::Owner;
 
+/// Number of rows that are kept in memory and written together. With 40 columns of 8 bytes they take
+/// 10 MiB.
+pub const BATCH_ROWS: usize = 32_768;
+
 /// A table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Table {
