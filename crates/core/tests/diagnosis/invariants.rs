@@ -398,8 +398,10 @@ proptest! {
             essence(&diagnose(&pcap_of(&together(&connections, &after_ns), 262_144)))
         };
         let (one, other) = (report(&one), report(&other));
-        // At the place of the capture, hosts with several addresses are known by such coincidences only.
-        prop_assume!(!one.contains("UpstreamWait") && !other.contains("UpstreamWait"));
+        // At the place of the capture, hosts with several addresses are known by coincidences only: work
+        // that others had in progress then is a finding, or takes time from the one of the server ahead.
+        let coincides = |report: &str| report.contains("UpstreamWait") || report.contains("\"ahead\"");
+        prop_assume!(!coincides(&one) && !coincides(&other));
         same(&one, &other)?;
     }
 
