@@ -5,8 +5,8 @@ use crate::capture::{Block, FrameId};
 use crate::findings::connection_report;
 use crate::model::{Cause, ConnectionReport, Culprit};
 use crate::picture::{ExchangeRow, exchange_row};
-use crate::pipeline::Options;
-use crate::second_pass::SecondPass;
+use crate::pipeline::{Batch, Event, Options};
+use crate::second_pass::{self, SecondPass};
 use crate::tcp::{Chain, Connection, Exchange, Sink};
 use crate::wire::Side;
 
@@ -53,6 +53,9 @@ pub trait Rows {
 /// The second pass, which passes the rows to `R`.
 pub struct Pass<R>(SecondPass<Given<R>>);
 
+/// The connections of the second pass, whose frames are decoded elsewhere.
+pub(crate) struct Connections<R>(second_pass::Connections<Given<R>>);
+
 struct Given<R> {
     rows: R,
     /// Kept between exchanges, so that no exchange allocates one.
@@ -73,6 +76,28 @@ impl<R: Rows> Pass<R> {
     /// Passes on the connections that are still open, and returns the receiver.
     pub fn finish(self) -> R {
         self.0.finish().0.rows
+    }
+}
+
+impl<R: Rows> Connections<R> {
+    /// Begins with the options of the first pass.
+    pub fn new(options: &Options, rows: R) -> Self {
+        Self(second_pass::Connections::new(options, Given { rows, stalls: Vec::new() }))
+    }
+
+    /// Processes the segments of a block.
+    pub fn take(&mut self, batch: &Batch, block: &Block) {
+        self.0.take(batch, block);
+    }
+
+    /// Processes one event of a connection with this flow hash, and the payload of a segment.
+    pub fn take_event(&mut self, flow_hash: u64, event: &Event<'_>, payload: &[u8]) {
+        self.0.take_event(flow_hash, event, payload);
+    }
+
+    /// Passes on the connections that are still open, and returns the receiver.
+    pub fn finish(self) -> R {
+        self.0.finish().rows
     }
 }
 

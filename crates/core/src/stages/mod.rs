@@ -2,184 +2,154 @@
 //! of one process.
 //!
 //! ```text
-//! peek, plan  file ─► its number, by the time of its first frame
-//! scatter     file ─► chunks for each bucket (the connections of a range of the flow hash),
-//!                     chunks for control, totals
+//! peek, Plan  file ─► its number, by the time of its first frame
+//! scatter     file ─► chunks for the buckets (ranges of the flow hash) and the control; totals
 //! control     its chunks of all files ─► told: events that buckets apply; look-ups
-//! bucket      its chunks of all files + told ─► partial: sums; rows of tables
+//! bucket      its chunks of all files, told ─► partial: sums; rows of tables
 //! merge       partials ─► partial
 //! settle      partials, look-ups, totals ─► report
 //! ```
 //!
-//! Everything that passes from stage to stage is a *blob*: opaque bytes that begin with the version
-//! that wrote them and a digest of the options. A blob of another version, of other options or with
-//! damaged content is refused ([`StageError`]), and never causes a panic.
+//! What passes from stage to stage are *blobs*: opaque bytes that begin with the version that wrote
+//! them and a digest of the options. A blob of another version or of other options is refused with the
+//! reason ([`StageError`]), and so is one that was cut or changed.
+//!
+//! The report is that of a [`CaptureSet`](crate::capture::CaptureSet) of the same files in one process,
+//! byte by byte, because chunks have raw frames and every step is that of one process: order by time,
+//! decoder, trackers, passes over the sums. It can differ in three respects:
+//!
+//! - Bounds of memory apply to a bucket and each of its shards. With a number of buckets that divides
+//!   [`SHARDS`](crate::pipeline::SHARDS) they are the same; with more buckets there is more room. A
+//!   report says when a bound was reached.
+//! - Whether the receiver of a segment had answered before it was captured a second time, with other
+//!   addresses, is looked for in one file and not across files.
+//! - A file that overlaps with 1,000 others is read too.
+
+mod blob;
+mod bucket;
+mod chunk;
+mod control;
+mod error;
+mod scatter;
+mod settle;
+mod weave;
+
+pub use blob::VERSION;
+pub use bucket::Bucket;
+pub use error::StageError;
+pub use scatter::Scatter;
+
+use crate::capture::Source;
+use crate::pipeline::Options;
+
+/// Maximum number of buckets. The chunks of all of them are being written at the same time.
+pub const BUCKETS_MAX: usize = 1 << 12;
 
 /// What all stages of a run have to agree on.
 #[derive(Clone)]
-pub struct Run {}
+pub struct Run {
+    options: Options,
+    buckets: u32,
+    digest: u64,
+}
 
 impl Run {
-    /// Describes a run with `options`, of which [`first_ns`](Options::first_ns) is that of the
-    /// [`Plan`], and with so many buckets (1 to 65,536).
+    /// Describes a run with `options`, whose [`first_ns`](Options::first_ns) is that of the
+    /// [`Plan`](crate::capture::Plan), and with so many buckets, up to [`BUCKETS_MAX`].
     ///
     /// # Errors
     /// [`StageError::TwoPlaces`]; [`StageError::Buckets`].
-    pub fn new(options: Options, buckets: usize) -> Result<Self, StageError>;
+    pub fn new(options: Options, buckets: usize) -> Result<Self, StageError> {
+        if options.sites.are_two() {
+            return Err(StageError::TwoPlaces);
+        }
+        if !(1..=BUCKETS_MAX).contains(&buckets) {
+            return Err(StageError::Buckets { buckets });
+        }
+        let Options { floors, show_values, seed, filter, log_settling, all, first_ns, .. } =
+            &options;
+        let known = (floors, show_values, seed, filter, log_settling, all, first_ns);
+        let digest = blob::digest_of_options(&(
+            known,
+            options.is_translated,
+            options.disable_fast_path,
+            buckets,
+        ))?;
+        Ok(Self { options, buckets: buckets as u32, digest })
+    }
 
-    /// Reads file `number` of the plan, and iterates over its [`Piece`]s; each has up to 4 MiB (and a
-    /// frame). A file that cannot be read, or not to its end, gives what was read, and its totals with
-    /// the problem: this never fails.
-    pub fn scatter(&self, number: u32, source: Source) -> Scatter;
+    /// Returns the number of buckets.
+    pub fn buckets(&self) -> u32 {
+        self.buckets
+    }
 
-    /// Examines the control chunks of all files, in any order.
-    ///
-    /// # Errors
-    /// [`StageError`] if a blob is not one of this run.
-    pub fn control(&self, chunks: Vec<Vec<u8>>) -> Result<Controlled, StageError>;
-
-    /// Follows the connections of one bucket; `chunks` are those of this bucket of all files, in any
-    /// order. Returns the partial. `rows` receives what `--parquet` writes, in an order that depends on
-    /// the bucket alone; without it, the second pass that makes them is left out.
-    ///
-    /// # Errors
-    /// [`StageError`] if a blob is not one of this run.
-    pub fn bucket(
-        &self,
-        chunks: Vec<Vec<u8>>,
-        told: &[u8],
-        rows: Option<&mut dyn Rows>,
-    ) -> Result<Vec<u8>, StageError>;
-
-    /// The same for chunks that come in [order](order_of), of which only those are in memory that
-    /// overlap in time.
-    ///
-    /// # Errors
-    /// The same, and [`StageError::Unsorted`].
-    pub fn bucket_in_order<'r>(
-        &self,
-        told: &[u8],
-        rows: Option<&'r mut dyn Rows>,
-    ) -> Result<Bucket<'r>, StageError>;
-
-    /// Merges partials of different buckets.
-    ///
-    /// # Errors
-    /// [`StageError`] if a blob is not one of this run.
-    pub fn merge(&self, partials: &[Vec<u8>]) -> Result<Vec<u8>, StageError>;
-
-    /// Returns the report (`report::json` makes it JSON): that of one process.
-    ///
-    /// # Errors
-    /// [`StageError`] if a blob is not one of this run, or if one of a file or bucket is missing.
-    pub fn settle(
-        &self,
-        partials: &[Vec<u8>],
-        lookups: &[u8],
-        totals: &[Vec<u8>],
-    ) -> Result<Report, StageError>;
+    /// Reads file `number` of the plan; the iterator returns its pieces as they are complete. A file that
+    /// cannot be read to its end gives what can be read, and totals with the problem.
+    pub fn scatter(&self, number: u32, source: Source) -> Scatter {
+        Scatter::new(self, number, source)
+    }
 }
 
-/// One file as seen by [`peek`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Peeked {
-    /// The path, as given.
-    pub path: String,
-    /// Size as stored, bytes, if known.
-    pub stored_bytes: Option<u64>,
-    /// Time of the first frame, ns since the Unix epoch; `None` if there is none.
-    pub first_ns: Option<u64>,
-    /// The reason why nothing of it can be read.
-    pub problem: Option<String>,
-}
-
-/// The files of a run in the order of their numbers: by the time of their first frames, then by name;
-/// those without frames and those that cannot be read come last.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
-    /// The files; the index is the number.
-    pub files: Vec<Peeked>,
-    /// Time of the first frame of all, ns; 0 if there is none.
-    pub first_ns: u64,
-}
-
-/// Reads the beginning of a file (16 KiB, or one frame): its first time, or the problem with it. Files
-/// may be peeked at anywhere, in any order.
-pub fn peek(source: Source) -> Peeked;
-
-/// Numbers files.
-///
-/// # Errors
-/// [`StageError::TooManyFiles`]: more than 16,777,216.
-pub fn plan(files: Vec<Peeked>) -> Result<Plan, StageError>;
-
-/// What a piece is for.
+/// The stage that a piece is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {
-    /// [`Run::bucket`] of this number, 0 to the number of buckets - 1.
+    /// [`Run::bucket`], of this number from 0 on.
     Bucket(u32),
     /// [`Run::control`].
     Control,
-    /// [`Run::settle`]: the totals of a file; the last piece of each, also of one that cannot be read.
+    /// [`Run::settle`]: the totals, the last piece of every file.
     Totals,
 }
 
-/// A blob of [`Run::scatter`].
+/// A blob of the stage `scatter`. Chunks have up to 4 MiB, and the frame with which they exceed that;
+/// with more than 11 buckets, up to their part of 48 MiB.
 pub struct Piece {
     /// The stage that takes it.
     pub to: For,
-    /// Position among the chunks of the same stage and bucket; see [`Run::bucket_in_order`].
+    /// Its place among the chunks of its bucket.
     pub order: Order,
     /// The blob.
     pub bytes: Vec<u8>,
 }
 
-/// Order of chunks: of the time of their first frame (ns; the latest of its file up to there), then of
-/// the number of the file, then of the frame.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+/// The place of a frame in the input, and of a chunk, which is that of its first frame.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    serde::Deserialize,
+    serde::Serialize,
+)]
 pub struct Order {
+    /// The latest time of its file up to the frame, ns since the Unix epoch: frames of a file stay in
+    /// their order.
     pub time_ns: u64,
+    /// Number of the file.
     pub file: u32,
+    /// Number of the frame in it.
     pub number: u64,
 }
 
-/// Results of the control stage.
-pub struct Controlled {
-    /// Events that concern connections, for every bucket.
-    pub told: Vec<u8>,
-    /// Look-ups and sums, for [`Run::settle`].
-    pub lookups: Vec<u8>,
+impl Order {
+    /// Behind all frames.
+    const END: Self = Self { time_ns: u64::MAX, file: u32::MAX, number: u64::MAX };
+
+    /// Returns the place right behind a frame.
+    fn behind(self) -> Self {
+        Self { number: self.number.saturating_add(1), ..self }
+    }
 }
 
-/// The reason why a stage refuses its input.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum StageError {
-    /// A blob was written by another version of tcpwhy.
-    #[error("…")]
-    Version { theirs: String, ours: &'static str },
-    /// A blob was written with other options or another number of buckets.
-    #[error("…")]
-    Options,
-    /// A blob is not what the stage takes: of another stage, or of another bucket.
-    #[error("…")]
-    Stage { given: &'static str, wanted: &'static str },
-    /// A blob is damaged.
-    #[error("…")]
-    Damaged { what: &'static str },
-    /// A chunk that belongs before one that was already taken, or the same chunk again.
-    #[error("…")]
-    Unsorted,
-    /// Blobs are missing, or were given twice.
-    #[error("…")]
-    Incomplete { what: String },
-    /// The captures show two places.
-    #[error("…")]
-    TwoPlaces,
-    /// The number of buckets is not supported.
-    #[error("…")]
-    Buckets { buckets: usize },
-    /// More files than frame identifiers can express.
-    #[error("…")]
-    TooManyFiles { files: usize },
+/// Results of the stage `control`.
+#[derive(Clone, Debug)]
+pub struct Controlled {
+    /// What every bucket is told.
+    pub told: Vec<u8>,
+    /// Look-ups and observations, for [`Run::settle`].
+    pub lookups: Vec<u8>,
 }
