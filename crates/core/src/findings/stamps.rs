@@ -15,7 +15,7 @@ const EXCEPTIONS_MAX: u64 = 1;
 const ROUNDING_NS: u64 = 1_000;
 
 /// The distances of the frames of a capture so far.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Stamps {
     last_ns: Option<u64>,
     /// The usual distance, ns.
@@ -40,6 +40,29 @@ impl Stamps {
                 return;
             }
         }
+    }
+
+    /// Adds the distances of frames that follow those so far, the first of them at `first_ns`.
+    pub fn append(&mut self, first_ns: Option<u64>, behind: &Self) {
+        self.take(first_ns.into_iter());
+        let is_usual = self.equal > 0 && self.is_usual(behind.distance_ns);
+        match behind.equal {
+            0 => {}
+            equal if is_usual => self.equal += equal,
+            equal if self.equal <= 1 => {
+                self.other += self.equal;
+                (self.distance_ns, self.equal) = (behind.distance_ns, equal);
+            }
+            equal => self.other += equal,
+        }
+        self.other += behind.other;
+        self.last_ns = behind.last_ns.or(self.last_ns);
+        self.is_refuted |= behind.is_refuted || self.other > EXCEPTIONS_MAX;
+    }
+
+    /// Returns whether the times were measured, whatever follows.
+    pub fn are_measured(&self) -> bool {
+        self.is_refuted
     }
 
     fn compare(&mut self, distance_ns: Option<u64>) {
