@@ -1,5 +1,6 @@
 //! Where captures come from: paths, bytes, and file objects of Python.
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use std::io::{self, Read};
@@ -59,9 +60,13 @@ pub fn open(inputs: &[Input], interrupted: &Arc<AtomicBool>) -> Result<Vec<Sourc
         Input::File(name, file) if file.is_seekable => {
             let file = file.clone();
             let bytes = file.bytes;
-            Ok(Source::file(name, bytes, move || Ok(Reading { file: file.clone(), at: 0 })))
+            let open = move || Ok(Reading { file: file.clone(), at: 0, interrupted: None });
+            Ok(Source::file(name, bytes, open))
         }
-        Input::File(name, file) => Ok(Source::stream(name, Reading { file: file.clone(), at: 0 })),
+        Input::File(name, file) => {
+            let interrupted = Some(Arc::clone(interrupted));
+            Ok(Source::stream(name, Reading { file: file.clone(), at: 0, interrupted }))
+        }
     };
     inputs.iter().map(one).collect()
 }
@@ -96,10 +101,16 @@ struct Reading {
     file: FileObject,
     /// Bytes that were read.
     at: u64,
+    /// The flag that ends a stream, as
+    /// [`Open::Once`](tcpwhy_core::capture::Open::Once) permits.
+    interrupted: Option<Arc<AtomicBool>>,
 }
 
 impl Read for Reading {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.interrupted.as_ref().is_some_and(|it| it.load(Ordering::Relaxed)) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         let FileObject { object, is_seekable, position, .. } = &self.file;
         let read = Python::attach(|py| -> PyResult<usize> {
             let object = object.bind(py);
@@ -111,9 +122,11 @@ impl Read for Reading {
             // A raw stream that does not block and has nothing gives `None`.
             let read: Option<&[u8]> = read.extract()?;
             let read = read.unwrap_or_default();
-            let taken = read.len().min(buffer.len());
-            buffer[..taken].copy_from_slice(&read[..taken]);
-            Ok(taken)
+            let room = buffer.get_mut(..read.len()).ok_or_else(|| {
+                PyValueError::new_err("the file object gave more bytes than it was asked for")
+            })?;
+            room.copy_from_slice(read);
+            Ok(read.len())
         });
         let read = read.map_err(|error| io::Error::other(error.to_string()))?;
         self.at += read as u64;

@@ -157,7 +157,6 @@ impl Stream {
 
     /// Returns the next batch, after some more blocks. `Some(None)` at the end, and `None` if `until`
     /// came first.
-    #[expect(clippy::type_complexity, reason = "a batch or the end or neither, or an error")]
     fn next_until(
         &mut self,
         until: Option<Instant>,

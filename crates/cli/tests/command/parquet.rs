@@ -183,7 +183,7 @@ fn the_document_describes_every_column() {
 /// Python with DuckDB, where `scripts/setup.sh test` has put it.
 fn duckdb() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?;
-    let python = target.join("duckdb/bin/python");
+    let python = target.join("python/bin/python");
     python.exists().then_some(python)
 }
 

@@ -1,29 +1,34 @@
 """The compiled part of tcpwhy; the package beside it is what programs use."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn, TypedDict, final
+from typing import Any, NoReturn, final
+
+from ._options import Keywords
+
+__all__ = [
+    "Analysis",
+    "Batch",
+    "Batches",
+    "Table",
+    "__version__",
+    "causes",
+    "compare",
+    "main",
+    "manual",
+    "read",
+    "stream",
+]
 
 __version__: str
 
-class Keywords(TypedDict):
-    filter: str | None
-    min_share: str | None
-    min_lost: str | None
-    cause: str | None
-    sockets: str | None
-    vantages: int | None
-    threads: int | None
-    show_values: bool
-    all: bool
-
 # The name of a capture, with its bytes or the file object; None where the name is a path.
-Captures = Sequence[tuple[str, Any]]
+_Captures = Sequence[tuple[str, Any]]
 
 def main(words: Sequence[str]) -> NoReturn: ...
 def causes() -> list[tuple[str, str, str]]: ...
 def manual(cause: str, width: int) -> str | None: ...
-def read(captures: Captures, options: Keywords) -> Analysis: ...
-def stream(captures: Captures, tables: Sequence[str], options: Keywords) -> Batches: ...
+def read(captures: _Captures, options: Keywords) -> Analysis: ...
+def stream(captures: _Captures, tables: Sequence[str], options: Keywords) -> Batches: ...
 def compare(
     before: Analysis | tuple[str, bytes],
     after: Analysis | tuple[str, bytes],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _html, _native, _svg
 from ._inputs import resolve
+from ._options import keywords, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,35 +23,6 @@ _WIDTH_MAX = 140
 def columns() -> int:
     """Width of texts: that of the terminal, or 80."""
     return max(40, min(shutil.get_terminal_size().columns, _WIDTH_MAX))
-
-
-def _text(value: float | str | None) -> str | None:
-    return None if value is None else str(value)
-
-
-def keywords(
-    filter: str | None,
-    min_share: float | None,
-    min_lost: str | None,
-    cause: str | None,
-    sockets: str | os.PathLike[str] | None,
-    vantages: int | None,
-    threads: int | None,
-    show_values: bool,
-    all: bool,
-) -> _native.Keywords:
-    """Returns the options as the compiled part takes them."""
-    return {
-        "filter": filter,
-        "min_share": _text(min_share),
-        "min_lost": min_lost,
-        "cause": cause,
-        "sockets": None if sockets is None else os.fspath(sockets),
-        "vantages": vantages,
-        "threads": threads,
-        "show_values": show_values,
-        "all": all,
-    }
 
 
 class Finding:
@@ -235,7 +207,7 @@ class Report:
             exchange with this number, of the connection with this number or end.
         Raises LookupError if there is no such frame, exchange or silence.
         """
-        return dict(json.loads(self._analysis.why(frame, _text(connection), exchange)))
+        return dict(json.loads(self._analysis.why(frame, text(connection), exchange)))
 
     def plot_ladder(
         self,
@@ -251,8 +223,8 @@ class Report:
         all: whether every frame is drawn, and not only those around the silences.
         Raises LookupError if it is not in the captures.
         """
-        value, text = self._analysis.ladder(_text(connection), exchange, all, columns())
-        return Ladder(json.loads(value), text)
+        value, drawn = self._analysis.ladder(text(connection), exchange, all, columns())
+        return Ladder(json.loads(value), drawn)
 
     def __str__(self) -> str:
         return self._analysis.text(columns(), False)
@@ -379,8 +351,8 @@ def compare(
     Raises ValueError if a run has no exchange or was interrupted.
     """
     runs = (_run(before), _run(after))
-    value, text = _native.compare(*runs, min_change / 100, columns())
-    return Comparison(json.loads(value), text)
+    value, page = _native.compare(*runs, min_change / 100, columns())
+    return Comparison(json.loads(value), page)
 
 
 def _run(run: Report | Captures) -> _native.Analysis | tuple[str, bytes]:
