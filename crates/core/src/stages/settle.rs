@@ -91,8 +91,8 @@ impl Run {
         Ok(report)
     }
 
-    /// Passes on the look-ups in `lookups`, the result of the control, as rows. Of more than 262,144 there
-    /// are only the first.
+    /// Passes on the look-ups in `lookups`, the result of the control, as rows. Of more than 16,384 there
+    /// may be only the first.
     ///
     /// # Errors
     /// [`StageError`] if it is not a blob of this run.
