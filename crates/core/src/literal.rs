@@ -6,7 +6,7 @@
 
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::Serializer;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 /// A literal. The alias keeps `serde` from borrowing it from the blob.
@@ -44,9 +44,11 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Literal,
 
 /// Values that are named by literals, in order.
 pub(crate) mod pairs {
-    use super::*;
+    use super::{Literal, literal};
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::{Serialize, Serializer};
 
-    pub(crate) fn serialize<S: Serializer, V: serde::Serialize>(
+    pub(crate) fn serialize<S: Serializer, V: Serialize>(
         pairs: &[(Literal, V)],
         to: S,
     ) -> Result<S::Ok, S::Error> {
@@ -65,9 +67,12 @@ pub(crate) mod pairs {
 
 /// Values by literal.
 pub(crate) mod map {
-    use super::*;
+    use super::{Literal, pairs};
+    use serde::de::{Deserialize, Deserializer};
+    use serde::ser::{Serialize, Serializer};
+    use std::collections::BTreeMap;
 
-    pub(crate) fn serialize<S: Serializer, V: serde::Serialize>(
+    pub(crate) fn serialize<S: Serializer, V: Serialize>(
         map: &BTreeMap<Literal, V>,
         to: S,
     ) -> Result<S::Ok, S::Error> {

@@ -45,8 +45,25 @@ impl Stamps {
         }
     }
 
+    /// Returns the distances of captures that were read apart, each with its first and last time, in the
+    /// order of the first. If they overlap, their frames lie between each other as at the `beginning`;
+    /// then a capture whose own times were measured shows that all were.
+    pub fn together(beginning: &Self, captures: &[(Option<u64>, u64, Self)]) -> Self {
+        let (mut all, mut end_ns, mut overlap) = (Self::default(), 0, false);
+        for (first_ns, last_ns, stamps) in captures {
+            overlap |= first_ns.is_some_and(|first_ns| first_ns < end_ns);
+            end_ns = end_ns.max(*last_ns);
+            all.append(*first_ns, stamps);
+        }
+        if overlap {
+            all = *beginning;
+            all.is_refuted |= captures.iter().any(|(_, _, stamps)| stamps.is_refuted);
+        }
+        all
+    }
+
     /// Adds the distances of frames that follow those so far, the first of them at `first_ns`.
-    pub fn append(&mut self, first_ns: Option<u64>, behind: &Self) {
+    fn append(&mut self, first_ns: Option<u64>, behind: &Self) {
         self.take(first_ns.into_iter());
         let is_usual = self.equal > 0 && self.is_usual(behind.distance_ns);
         match behind.equal {

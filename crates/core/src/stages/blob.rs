@@ -1,9 +1,9 @@
 //! What all blobs have in common: a header, and a digest of the content.
 //!
-//! The digest finds every accidental change. It is keyed by the seed of the run, but it is no
-//! signature: blobs come from the shuffle of an engine that may as well change the program.
+//! The digest finds every accidental change. It is no signature: the sums in a partial are believed.
+//! Frames in chunks, and what a bucket is told, are checked like those of a file.
 
-use super::StageError;
+use super::{Run, StageError};
 use crate::wire::digest;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -58,6 +58,13 @@ pub(super) fn seal(mut blob: Vec<u8>, run: u64) -> Vec<u8> {
     let digest = digest_of(&blob[HEADER_BYTES..], run);
     blob[HEADER_BYTES - 8..HEADER_BYTES].copy_from_slice(&digest.to_le_bytes());
     blob
+}
+
+/// Returns a chunk, or what buckets are told, of any content.
+pub fn sealed(run: &Run, is_chunk: bool, content: &[u8]) -> Vec<u8> {
+    let mut blob = begin(if is_chunk { Kind::Chunk } else { Kind::Told }, run.digest);
+    blob.extend_from_slice(content);
+    seal(blob, run.digest)
 }
 
 /// Checks the header and the digest; returns where the content begins.

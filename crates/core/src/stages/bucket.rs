@@ -61,6 +61,9 @@ impl Run {
             return Err(StageError::Bucket { given: bucket, wanted: self.buckets - 1 });
         }
         let mut told: Vec<(Order, Told)> = blob::read(told, Kind::Told, self.digest)?;
+        if !told.iter().all(|(_, told)| told.is_valid()) {
+            return Err(StageError::Damaged { what: "told" });
+        }
         told.retain(|(_, told)| self.bucket_of(told.flow_hash()) == bucket);
         Ok(Bucket {
             run: self.clone(),

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! chunk   latest time so far, bucket, order of the first frame, frames
-//! frame   flags, time, [number], captured length, [length on the wire], [link type], bytes
+//! frame   flags, time, [latest time], [number], captured length, [length on the wire], [link type], bytes
 //! ```
 
 use super::blob::{self, Kind};
@@ -22,32 +22,42 @@ const CUT: u8 = 1 << 2;
 const NUMBER: u8 = 1 << 3;
 /// The time is before that of the frame before.
 const BACK: u8 = 1 << 4;
-/// The frame has no bytes, and is there for its time.
-const TIME_ONLY: u8 = 1 << 5;
 /// The frame is a sample of [`Translated`](crate::pipeline::Translated) that follows an answer.
-const ANSWERED: u8 = 1 << 6;
+const ANSWERED: u8 = 1 << 5;
+
+/// The latest time of its file follows, as difference from what the frames of the chunk show: a frame
+/// of another chunk had a later one.
+const LATER: u8 = 1 << 6;
 
 /// Maximum length of the fields of a frame.
-const FIELDS_MAX: usize = 1 + 10 + 10 + 5 + 5 + 3;
+const FIELDS_MAX: usize = 1 + 10 + 10 + 10 + 5 + 5 + 3;
 
-/// What a frame in a chunk is besides a frame.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Mark {
-    pub time_only: bool,
-    pub answered: bool,
-}
+/// Number of frames at the beginning of each capture whose times the control gets: enough to see
+/// whether the times of the whole input were measured.
+pub(super) const TIMES_MAX: u64 = 512;
 
 /// The numbers of the frame before.
 #[derive(Clone, Copy, Default)]
 struct Before {
     time_ns: u64,
+    /// [`Order::time_ns`].
+    latest_ns: u64,
     number: u64,
     link: LinkType,
 }
 
+impl Before {
+    /// What the first frame of a chunk is compared with.
+    fn first(Order { time_ns, number, .. }: Order) -> Self {
+        Self { time_ns, latest_ns: time_ns, number, link: LinkType::ETHERNET }
+    }
+}
+
 /// A chunk being written.
-#[derive(Default)]
 pub(super) struct Writer {
+    /// Digest of the run's options.
+    run: u64,
+    pub bucket: u32,
     /// The blob; empty before the first frame.
     blob: Vec<u8>,
     /// Length of the last chunk, bytes.
@@ -59,38 +69,48 @@ pub(super) struct Writer {
 }
 
 impl Writer {
+    /// Writes chunks of the run whose options have the digest `run`.
+    pub fn new(run: u64, bucket: u32) -> Self {
+        Self {
+            run,
+            bucket,
+            blob: Vec::new(),
+            usual_bytes: 0,
+            before: Before::default(),
+            order: Order::default(),
+            written: 0,
+        }
+    }
+
     /// Returns the number of bytes so far.
     pub fn len(&self) -> usize {
         self.blob.len()
     }
 
     /// Appends a frame with the first `bytes` that are needed of it; `order` is its place among all
-    /// frames.
+    /// frames, and `is_answered` marks a sample that follows an answer.
     #[inline]
-    pub fn push(
-        &mut self,
-        to: &Target,
-        order: Order,
-        entry: &FrameEntry,
-        bytes: &[u8],
-        mark: Mark,
-    ) {
+    pub fn push(&mut self, order: Order, entry: &FrameEntry, bytes: &[u8], is_answered: bool) {
         if self.blob.is_empty() {
-            self.begin(to, order);
+            self.begin(order);
         }
         let mut fields = Fields::default();
         let mut flags = 0;
         let mut flag = |bit: u8, is_set: bool| flags |= if is_set { bit } else { 0 };
         let (before, number) = (self.before, entry.id.number());
+        let shown_ns = entry.time_ns.max(before.latest_ns);
+        flag(LATER, order.time_ns != shown_ns);
         flag(CLOCK_SET, entry.clock_set);
         flag(BACK, entry.time_ns < before.time_ns);
         flag(NUMBER, number != before.number + 1);
         flag(CUT, entry.original_len as usize != bytes.len());
         flag(LINK, entry.link != before.link);
-        flag(TIME_ONLY, mark.time_only);
-        flag(ANSWERED, mark.answered);
+        flag(ANSWERED, is_answered);
         fields.byte(flags);
         fields.number(entry.time_ns.abs_diff(before.time_ns));
+        if flags & LATER != 0 {
+            fields.number(order.time_ns - shown_ns);
+        }
         if flags & NUMBER != 0 {
             fields.number(number - before.number);
         }
@@ -103,26 +123,27 @@ impl Writer {
         }
         self.blob.extend_from_slice(fields.written());
         self.blob.extend_from_slice(bytes);
-        self.before = Before { time_ns: entry.time_ns, number, link: entry.link };
+        let (time_ns, latest_ns, link) = (entry.time_ns, order.time_ns, entry.link);
+        self.before = Before { time_ns, latest_ns, number, link };
     }
 
     #[cold]
-    fn begin(&mut self, to: &Target, order: Order) {
-        self.blob = blob::begin(Kind::Chunk, to.run);
+    fn begin(&mut self, order: Order) {
+        self.blob = blob::begin(Kind::Chunk, self.run);
         self.blob.reserve(self.usual_bytes);
         self.blob.extend([0; LAST_BYTES]);
         let Order { time_ns, file, number } = order;
-        for value in [u64::from(to.bucket), time_ns, u64::from(file), number] {
+        for value in [u64::from(self.bucket), time_ns, u64::from(file), number] {
             let mut field = Fields::default();
             field.number(value);
             self.blob.extend_from_slice(field.written());
         }
         self.order = order;
-        self.before = Before { time_ns, number, link: LinkType::ETHERNET };
+        self.before = Before::first(order);
     }
 
     /// Takes the chunk, if there are frames in it; `last_ns` is the latest time of its file so far.
-    pub fn take(&mut self, to: &Target, last_ns: u64) -> Option<(Order, Vec<u8>)> {
+    pub fn take(&mut self, last_ns: u64) -> Option<(Order, Vec<u8>)> {
         if self.blob.is_empty() {
             return None;
         }
@@ -131,19 +152,12 @@ impl Writer {
         blob[at..at + LAST_BYTES].copy_from_slice(&last_ns.to_le_bytes());
         self.usual_bytes = blob.len();
         self.written += 1;
-        Some((self.order, blob::seal(blob, to.run)))
+        Some((self.order, blob::seal(blob, self.run)))
     }
 }
 
 /// Length of the latest time in a chunk, which is known when the chunk is complete.
 const LAST_BYTES: usize = size_of::<u64>();
-
-/// Where a chunk goes.
-pub(super) struct Target {
-    /// Digest of the run's options.
-    pub run: u64,
-    pub bucket: u32,
-}
 
 /// Numbers in as many bytes as they need, seven bits in each, the lowest first.
 struct Fields {
@@ -183,7 +197,8 @@ impl Fields {
 pub(super) struct Read {
     pub order: Order,
     pub entry: FrameEntry,
-    pub mark: Mark,
+    /// It is a sample that follows an answer.
+    pub is_answered: bool,
 }
 
 /// A chunk being read.
@@ -216,8 +231,7 @@ impl Reader {
         if !is_file || time_ns.max(last_ns) > LATEST_NS {
             return Err(DAMAGED);
         }
-        let before = Before { time_ns, number, link: LinkType::ETHERNET };
-        Ok(Self { bytes, at, before, order, bucket, last_ns })
+        Ok(Self { bytes, at, before: Before::first(order), order, bucket, last_ns })
     }
 
     /// Reads the next frame; `None` at the end.
@@ -233,6 +247,9 @@ impl Reader {
             false => self.before.time_ns.checked_add(apart_ns),
         };
         let time_ns = time_ns.filter(|&time_ns| time_ns <= LATEST_NS).ok_or(DAMAGED)?;
+        let later_ns = if has(LATER) { next()? } else { 0 };
+        let latest_ns = time_ns.max(self.before.latest_ns).checked_add(later_ns);
+        let latest_ns = latest_ns.filter(|&latest_ns| latest_ns <= LATEST_NS).ok_or(DAMAGED)?;
         let apart = if has(NUMBER) { next()? } else { 1 };
         let number = self.before.number.checked_add(apart).ok_or(DAMAGED)?;
         let captured = next()?;
@@ -253,8 +270,8 @@ impl Reader {
             return Err(DAMAGED);
         }
         self.at = end;
-        self.before = Before { time_ns, number, link };
-        self.order = Order { time_ns: time_ns.max(self.order.time_ns), file, number };
+        self.before = Before { time_ns, latest_ns, number, link };
+        self.order = Order { time_ns: latest_ns, file, number };
         let entry = FrameEntry {
             time_ns,
             id,
@@ -264,8 +281,7 @@ impl Reader {
             link,
             clock_set: has(CLOCK_SET),
         };
-        let mark = Mark { time_only: has(TIME_ONLY), answered: has(ANSWERED) };
-        Ok(Some(Read { order: self.order, entry, mark }))
+        Ok(Some(Read { order: self.order, entry, is_answered: has(ANSWERED) }))
     }
 }
 

@@ -2,11 +2,10 @@
 //! one connection.
 
 use super::blob::{self, Kind};
-use super::chunk::Reader;
-use super::scatter::TIMES_MAX;
+use super::chunk::{Reader, TIMES_MAX};
 use super::weave::{self, Weave, Woven};
 use super::{Controlled, Order, Run, StageError};
-use crate::capture::FrameId;
+use crate::capture::{FrameId, LATEST_NS};
 use crate::findings::Stamps;
 use crate::pipeline::{Batch, Control, Decoder, Found, Observed};
 use crate::wire::{FlowHasher, FlowKey, IcmpError, Segment};
@@ -24,6 +23,21 @@ pub(super) enum Told {
 }
 
 impl Told {
+    /// Returns whether its lengths and times are those of a segment.
+    pub fn is_valid(&self) -> bool {
+        match self {
+            Self::Copy(..) => true,
+            Self::Error(error) => error.time_ns <= LATEST_NS,
+            Self::Segment(segment, payload) => {
+                segment.captured_len as usize == payload.len()
+                    && usize::from(segment.sack_count) <= segment.sack.len()
+                    && segment.captured_len <= segment.payload_len
+                    && segment.flow.low <= segment.flow.high
+                    && segment.time_ns <= LATEST_NS
+            }
+        }
+    }
+
     pub fn flow_hash(&self) -> u64 {
         match self {
             Self::Copy(_, hash) => *hash,
@@ -107,24 +121,17 @@ impl Stage<'_> {
     /// Processes the frames before `end`.
     fn advance(&mut self, end: Order) -> Result<(), StageError> {
         while let Some(woven) = self.weave.next(end)? {
-            for (entry, mark) in woven.block.entries.iter().zip(woven.marks) {
+            for entry in &woven.block.entries {
                 let frames = self.frames.entry(entry.id.file()).or_default();
                 *frames += 1;
                 // From here on, there are only some frames of this file.
-                self.has_all_times &= *frames <= TIMES_MAX || mark.time_only;
+                self.has_all_times &= *frames <= TIMES_MAX;
                 if self.has_all_times {
                     self.stamps.take([entry.time_ns].into_iter());
                 }
             }
             self.decoder.decode(woven.block, &mut self.batch);
-            let answered: HashSet<FrameId> = woven
-                .block
-                .entries
-                .iter()
-                .zip(woven.marks)
-                .filter(|(_, mark)| mark.answered)
-                .map(|(entry, _)| entry.id)
-                .collect();
+            let answered: HashSet<FrameId> = woven.answered.iter().copied().collect();
             self.control.examine_selected(&mut self.batch, woven.block, &answered);
             tell(&self.batch, &woven, &mut self.told);
         }

@@ -18,11 +18,13 @@
 //! byte by byte, because chunks have raw frames and every step is that of one process: order by time,
 //! decoder, trackers, passes over the sums. It can differ in three respects:
 //!
-//! - Bounds of memory apply to a bucket and each of its shards. With a number of buckets that divides
-//!   [`SHARDS`](crate::pipeline::SHARDS) they are the same; with more buckets there is more room. A
+//! - Bounds of memory apply to each shard of a bucket. With a number of buckets that divides
+//!   [`SHARDS`](crate::pipeline::SHARDS) they are the same; with more buckets there is more room. Which
+//!   of more than 16,384 look-ups are joined with exchanges depends on the blocks that are read. A
 //!   report says when a bound was reached.
 //! - Whether the receiver of a segment had answered before it was captured a second time, with other
-//!   addresses, is looked for in one file and not across files.
+//!   addresses, is looked for in each file; one process looks in all files where they overlap. It
+//!   matters only if the same segment with other addresses is no copy.
 //! - A file that overlaps with 1,000 others is read too.
 
 mod blob;
@@ -33,6 +35,12 @@ mod error;
 mod scatter;
 mod settle;
 mod weave;
+
+/// What fuzz targets need to give a stage hostile content in a blob that it takes.
+#[doc(hidden)]
+pub mod internals {
+    pub use super::blob::sealed;
+}
 
 pub use blob::VERSION;
 pub use bucket::Bucket;

@@ -1,7 +1,7 @@
 //! The stage `scatter`: distributes the frames of one capture to buckets and to the control.
 
 use super::blob::{self, Kind};
-use super::chunk::{Mark, Target, Writer};
+use super::chunk::{TIMES_MAX, Writer};
 use super::settle::Totals;
 use super::{For, Order, Piece, Run};
 use crate::capture::{Block, CaptureSet, FrameId, Source};
@@ -14,13 +14,10 @@ use std::iter::Peekable;
 const ALL_BYTES_MAX: usize = 48 << 20;
 const CHUNK_BYTES_MAX: usize = 4 << 20;
 
-/// Number of frames at the beginning of each capture whose times the control gets: enough to see
-/// whether the times of the whole input were measured.
-pub(super) const TIMES_MAX: u64 = 512;
-
 /// Reads one capture; an iterator over its pieces.
 pub struct Scatter {
     run: u64,
+    /// Number of the capture.
     number: u32,
     capture: CaptureSet,
     decoder: Decoder,
@@ -30,20 +27,35 @@ pub struct Scatter {
     batch: Batch,
     overview: Overview,
     /// Latest time so far, ns.
-    key_ns: u64,
+    latest_ns: u64,
     frames: u64,
-    /// Those of the buckets, then that of the control.
-    targets: Vec<Target>,
-    writers: Vec<Writer>,
+    /// Those of the buckets.
+    buckets: Vec<Outlet>,
+    control: Outlet,
+    /// Length from which a chunk is complete, bytes.
     chunk_bytes: usize,
     ready: VecDeque<Piece>,
     is_over: bool,
 }
 
+/// Where chunks of one bucket, or of the control, are written.
+struct Outlet {
+    to: For,
+    writer: Writer,
+}
+
+impl Outlet {
+    /// Takes the chunk, if there are frames in it; `latest_ns` is the latest time so far.
+    fn take(&mut self, latest_ns: u64) -> Option<Piece> {
+        let (order, bytes) = self.writer.take(latest_ns)?;
+        Some(Piece { to: self.to, order, bytes })
+    }
+}
+
 impl Scatter {
     pub(super) fn new(run: &Run, number: u32, source: Source) -> Self {
-        let writers = run.buckets as usize + 1;
-        let target = |bucket| Target { run: run.digest, bucket };
+        let outlet = |to, bucket| Outlet { to, writer: Writer::new(run.digest, bucket) };
+        let buckets = (0..run.buckets).map(|bucket| outlet(For::Bucket(bucket), bucket));
         Self {
             run: run.digest,
             number,
@@ -53,11 +65,11 @@ impl Scatter {
             block: Block::default(),
             batch: Batch::default(),
             overview: Overview::default(),
-            key_ns: 0,
+            latest_ns: 0,
             frames: 0,
-            targets: (0..=run.buckets).map(target).collect(),
-            writers: (0..writers).map(|_| Writer::default()).collect(),
-            chunk_bytes: (ALL_BYTES_MAX / writers).min(CHUNK_BYTES_MAX),
+            buckets: buckets.collect(),
+            control: outlet(For::Control, run.buckets),
+            chunk_bytes: (ALL_BYTES_MAX / (run.buckets as usize + 1)).min(CHUNK_BYTES_MAX),
             ready: VecDeque::new(),
             is_over: false,
         }
@@ -75,35 +87,33 @@ impl Scatter {
         true
     }
 
+    /// Sends each frame of the block to the bucket of its connection, and to the control if it
+    /// concerns more than one connection.
     fn distribute(&mut self) {
-        let Self { block, batch, writers, targets, .. } = self;
-        let control = writers.len() - 1;
+        let Self { block, batch, buckets, control, ready, chunk_bytes, .. } = self;
         let answered = self.translated.as_mut().map(|it| it.answered(batch)).unwrap_or_default();
         let answered: HashSet<FrameId> = answered.into_iter().collect();
         let has_arp = batch.has_non_ip();
-        let buckets = control;
-        let mut errors: Vec<_> =
-            batch.errors().map(|error| (error.frame, error.flow_hash)).collect();
+        let mut errors: Vec<_> = batch.errors().map(|it| (it.frame, it.flow_hash)).collect();
         errors.sort_unstable();
         let mut errors = errors.into_iter().peekable();
         let mut asides = batch.frames_aside().peekable();
         let mut samples = batch.sampled_frames().peekable();
         let mut segments = batch.decoded().iter().peekable();
         for entry in &block.entries {
-            self.frames += 1;
-            self.key_ns = self.key_ns.max(entry.time_ns);
-            let order =
-                Order { time_ns: self.key_ns, file: self.number, number: entry.id.number() };
             let Some(frame) = block.frame(entry) else { continue };
+            self.frames += 1;
+            self.latest_ns = self.latest_ns.max(entry.time_ns);
+            let (time_ns, number) = (self.latest_ns, entry.id.number());
+            let order = Order { time_ns, file: self.number, number };
             let segment = segments.next_if(|segment| segment.frame == entry.id);
             let of_error = errors.next_if(|(frame, _)| *frame == entry.id).map(|(_, hash)| hash);
             if let Some(hash) = segment.map(|segment| segment.flow_hash).or(of_error) {
-                let bucket = FlowHasher::shard(hash, buckets);
-                let mark = Mark::default();
-                writers[bucket].push(&targets[bucket], order, entry, frame.bytes, mark);
-                if writers[bucket].len() >= self.chunk_bytes {
-                    let taken = writers[bucket].take(&targets[bucket], self.key_ns);
-                    self.ready.extend(taken.map(|it| piece(For::Bucket(bucket as u32), it)));
+                let bucket = FlowHasher::shard(hash, buckets.len());
+                let outlet = &mut buckets[bucket];
+                outlet.writer.push(order, entry, frame.bytes, false);
+                if outlet.writer.len() >= *chunk_bytes {
+                    ready.extend(outlet.take(self.latest_ns));
                 }
             }
             let is_sample = is_next(&mut samples, entry.id);
@@ -115,30 +125,25 @@ impl Scatter {
                     let headers = segment.payload_offset.saturating_sub(entry.offset) as usize;
                     frame.bytes.get(..headers).unwrap_or(frame.bytes)
                 }
-                (false, None) if self.frames <= TIMES_MAX => &[],
+                // One more shows that there are more.
+                (false, None) if self.frames <= TIMES_MAX + 1 => &[],
                 (false, None) => continue,
             };
-            let mark = Mark {
-                time_only: !is_aside && !is_sample,
-                answered: is_sample && answered.contains(&entry.id),
-            };
-            writers[control].push(&targets[control], order, entry, needed, mark);
-            if writers[control].len() >= self.chunk_bytes {
-                let taken = writers[control].take(&targets[control], self.key_ns);
-                self.ready.extend(taken.map(|it| piece(For::Control, it)));
+            let is_answered = is_sample && answered.contains(&entry.id);
+            control.writer.push(order, entry, needed, is_answered);
+            if control.writer.len() >= *chunk_bytes {
+                ready.extend(control.take(self.latest_ns));
             }
         }
     }
 
     /// Completes all chunks and the totals.
     fn finish(&mut self) {
-        let control = self.writers.len() - 1;
         let mut chunks = Vec::new();
-        for (bucket, (writer, target)) in self.writers.iter_mut().zip(&self.targets).enumerate() {
-            let to = if bucket == control { For::Control } else { For::Bucket(bucket as u32) };
-            self.ready.extend(writer.take(target, self.key_ns).map(|it| piece(to, it)));
-            if writer.written > 0 {
-                chunks.push((bucket as u32, writer.written));
+        for outlet in self.buckets.iter_mut().chain([&mut self.control]) {
+            self.ready.extend(outlet.take(self.latest_ns));
+            if outlet.writer.written > 0 {
+                chunks.push((outlet.writer.bucket, outlet.writer.written));
             }
         }
         let input = self.capture.inputs().first().cloned().unwrap_or_default();
@@ -146,13 +151,9 @@ impl Scatter {
         let totals = Totals { number: self.number, input, overview, chunks };
         // A blob that could not be written is refused as damaged.
         let totals = blob::write(Kind::Totals, self.run, &totals).unwrap_or_default();
-        let order = Order { time_ns: self.key_ns, file: self.number, number: self.frames };
-        self.ready.push_back(piece(For::Totals, (order, totals)));
+        let order = Order { time_ns: self.latest_ns, file: self.number, number: self.frames };
+        self.ready.push_back(Piece { to: For::Totals, order, bytes: totals });
     }
-}
-
-fn piece(to: For, (order, bytes): (Order, Vec<u8>)) -> Piece {
-    Piece { to, order, bytes }
 }
 
 fn is_next(frames: &mut Peekable<impl Iterator<Item = FrameId>>, frame: FrameId) -> bool {

@@ -76,13 +76,12 @@ impl Run {
         totals.sort_by_key(|it| it.number);
         self.check_complete(&chunks, &lookups, &totals)?;
         let mut overview = Overview::default();
-        let mut stamps = Stamps::default();
-        for of_file in &totals {
-            overview.merge(&of_file.overview);
-            stamps.append(of_file.overview.first_ns, &of_file.overview.stamps);
-        }
+        totals.iter().for_each(|it| overview.merge(&it.overview));
+        let stamps = |Totals { overview: it, .. }: &Totals| (it.first_ns, it.last_ns, it.stamps);
+        let stamps: Vec<_> = totals.iter().map(stamps).collect();
         let is_shown = lookups.has_all_times || lookups.stamps.are_measured();
-        overview.stamps = if is_shown { lookups.stamps } else { stamps };
+        let beginning = lookups.stamps;
+        overview.stamps = if is_shown { beginning } else { Stamps::together(&beginning, &stamps) };
         found.merge(lookups.found);
         found.overview = overview;
         let inputs: Vec<InputSummary> = totals.into_iter().map(|it| it.input).collect();

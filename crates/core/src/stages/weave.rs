@@ -1,8 +1,8 @@
 //! Weaves chunks of several captures into one stream of frames, in the order of one process.
 
-use super::chunk::{Mark, Read, Reader};
+use super::chunk::{Read, Reader};
 use super::{Order, StageError};
-use crate::capture::Block;
+use crate::capture::{Block, FrameId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -27,7 +27,7 @@ pub(super) struct Weave {
     heads: BinaryHeap<Reverse<(Order, usize)>>,
     block: Block,
     orders: Vec<Order>,
-    marks: Vec<Mark>,
+    answered: Vec<FrameId>,
     /// The lane whose bytes are in the block.
     lent: Option<usize>,
     /// Order of the first frame of the last chunk.
@@ -39,8 +39,8 @@ pub(super) struct Woven<'w> {
     pub block: &'w Block,
     /// Order of each frame.
     pub orders: &'w [Order],
-    /// Marks of each frame.
-    pub marks: &'w [Mark],
+    /// Samples that follow an answer.
+    pub answered: &'w [FrameId],
 }
 
 impl Weave {
@@ -67,11 +67,11 @@ impl Weave {
     /// Returns the next frames before `end`.
     pub fn next(&mut self, end: Order) -> Result<Option<Woven<'_>>, StageError> {
         self.take_back();
-        let Self { block, orders, marks, heads, lanes, .. } = self;
+        let Self { block, orders, answered, heads, lanes, .. } = self;
         block.entries.clear();
         block.bytes.clear();
         orders.clear();
-        marks.clear();
+        answered.clear();
         let mut room = BLOCK_BYTES;
         while room > 0
             && let Some(&Reverse((order, index))) = heads.peek()
@@ -95,7 +95,7 @@ impl Weave {
                 }
                 block.entries.push(entry);
                 orders.push(read.order);
-                marks.push(read.mark);
+                answered.extend(read.is_answered.then_some(entry.id));
                 room = room.saturating_sub(len + FRAME_COST_BYTES);
                 next = lane.reader.next()?;
             }
@@ -117,8 +117,8 @@ impl Weave {
             }
         }
         let is_any = !self.block.entries.is_empty();
-        let (block, orders, marks) = (&self.block, &*self.orders, &*self.marks);
-        Ok(is_any.then_some(Woven { block, orders, marks }))
+        let (block, orders, answered) = (&self.block, &*self.orders, &*self.answered);
+        Ok(is_any.then_some(Woven { block, orders, answered }))
     }
 
     /// Gives its bytes back to the lane whose bytes are in the block.

@@ -6,6 +6,7 @@ use std::path::Path;
 use tcpwhy_core::capture::{CaptureSet, Plan, Site, peek};
 use tcpwhy_core::join::Sites;
 use tcpwhy_core::pipeline::Options;
+use tcpwhy_core::stages::internals::sealed;
 use tcpwhy_core::stages::{Controlled, Run, StageError, VERSION};
 
 fn capture() -> File {
@@ -218,5 +219,25 @@ proptest! {
         let blobs = blobs();
         let (name, _, take) = TAKERS[which];
         prop_assert!(take(&blobs, blob).is_some(), "{}", name);
+    }
+
+    /// Frames and what is told are checked even where the digest is right.
+    #[test]
+    fn hostile_content_causes_no_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        which in 0_usize..3,
+    ) {
+        let blobs = blobs();
+        let run = &blobs.scattered.run;
+        let header_bytes = sealed(run, true, &[]).len();
+        let blob = TAKERS[which].1(&blobs);
+        let mut content = blob[header_bytes..].to_vec();
+        for (at, byte) in &changes {
+            let at = at.index(content.len());
+            content[at] = *byte;
+        }
+        let told = which == 2;
+        let blob = sealed(run, !told, &content);
+        drop(TAKERS[which].2(&blobs, blob));
     }
 }

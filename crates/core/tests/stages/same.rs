@@ -198,6 +198,65 @@ fn fragments_are_joined_by_the_control() {
     assert!(count >= 20, "{count} captures depend on the control");
 }
 
+/// Frames that the host captured late, and a clock that is set back and forth. Where files overlap for
+/// long, no segment is captured twice: whether it was answered in between is looked for in one file.
+#[test]
+fn times_that_go_back_within_a_file() {
+    let set_back = |frames: &[Stored], back_ns: u64| {
+        let mut frames = frames.to_vec();
+        for (at, frame) in frames.iter_mut().enumerate().filter(|(at, _)| at % 7 > 4) {
+            frame.time_ns -= back_ns / (1 + at as u64 % 3);
+        }
+        frames
+    };
+    for (name, frames) in captures() {
+        let twice = translated(&frames).unwrap_or_else(|| frames.clone());
+        for (frames, back_ns) in [(&twice, 3_000_000), (&frames, 5_000_000_000)] {
+            let late = set_back(frames, back_ns);
+            let what = format!("{name}, back by {back_ns} ns");
+            let files = cut(&views(&late), PARTS);
+            assert_equal(&what, &in_one(&files), &in_stages(&files, 3, 1));
+        }
+        for back_ns in [3_000_000, 5_000_000_000] {
+            let files = dealt(&set_back(&frames, back_ns), 3, 5);
+            assert_equal(&name, &in_one(&files), &in_stages(&files, 3, 1));
+        }
+    }
+}
+
+/// Whether times are made up is seen in the whole input, of which the control has only the beginning of
+/// each file.
+#[test]
+fn times_at_equal_distances_in_long_files() {
+    const FRAMES: usize = 2_500;
+    let (_, frames) = captures().swap_remove(0);
+    let stamped = |distance_ns: fn(u64) -> u64| {
+        let mut frames: Vec<_> = frames.iter().cycle().take(FRAMES).cloned().collect();
+        let mut time_ns = 1_000_000_000_000;
+        for (at, frame) in frames.iter_mut().enumerate() {
+            time_ns += distance_ns(at as u64);
+            frame.time_ns = time_ns;
+        }
+        frames
+    };
+    let mut made_up = Vec::new();
+    for distance_ns in [
+        (|_| 1_000_000) as fn(u64) -> u64,
+        |at| if at == 1_700 { 9_000_000 } else { 1_000_000 },
+        |at| if at % 1_200 == 1_100 { 9_000_000 } else { 1_000_000 },
+        |at| 1_000_000 + at % 3 * 500_000,
+    ] {
+        let frames = stamped(distance_ns);
+        for files in [dealt(&frames, 1, 1), dealt(&frames, 3, 1), cut(&views(&frames), PARTS)] {
+            let one = in_one(&files);
+            assert_equal("stamped", &one, &in_stages(&files, 2, 1));
+            made_up.push(one.json.contains("made_up_times"));
+        }
+    }
+    let (yes, no) = (made_up[..6].iter(), made_up[6..].iter());
+    assert!(yes.chain([&true]).all(|it| *it) && !no.copied().any(|it| it), "{made_up:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
