@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BUCKETS_MAX = 4096
-_BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-_BATCH_BYTES_MAX = 256 << 20
 
 _CHUNK = pa.schema(
     [
@@ -150,7 +148,6 @@ def diagnose(
     if unknown := set(tables) - set(ROWS):
         raise ValueError(f"tables: {', '.join(sorted(unknown))}: there are {', '.join(ROWS)}")
     asked = keywords(filter, min_share, min_lost, cause, None, 1, 1, show_values, all)
-    _check_batches(spark)
     storage = storage or {}
     parallelism = spark.sparkContext.defaultParallelism
     files = _inputs.listed(paths, storage)
@@ -168,13 +165,6 @@ def diagnose(
     if out is not None:
         found.write(out, format)
     return found
-
-
-def _check_batches(spark: Any) -> None:
-    """Rows have megabytes: Spark has to limit the bytes that it gives to Python at a time."""
-    limit = int(spark.conf.get(_BATCH_BYTES))
-    if limit > _BATCH_BYTES_MAX:
-        raise ValueError(f"{_BATCH_BYTES} is {limit}: set it to {_BATCH_BYTES_MAX} or less")
 
 
 def rule_of(point: str | Callable[[str], str] | None, files: Sequence[File]) -> Callable[[str], str]:
