@@ -17,6 +17,8 @@ pub enum Error {
     Missing { path: String, folder: String },
     #[error("{path}: there is no such file or command; did you mean `tcpwhy {meant}`?")]
     Mistyped { path: String, meant: String },
+    #[error("{path}: there is no such file; {hint}")]
+    NoTarget { path: String, hint: String },
     #[error("no command or cause is called `{word}`{meant}; tcpwhy help shows the commands")]
     NoHelp { word: String, meant: String },
     #[error("{path}: is a directory; name the captures in it: tcpwhy {path}/*.pcap*")]

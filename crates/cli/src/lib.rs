@@ -22,6 +22,7 @@ mod explain;
 mod host;
 mod load;
 pub mod man;
+mod meant;
 mod nothing_left;
 pub mod one_of;
 pub mod output;
@@ -30,6 +31,7 @@ mod page;
 mod probe;
 pub mod program;
 pub mod progress;
+mod proxy;
 mod sandbox;
 #[cfg(target_os = "linux")]
 mod sockets;
