@@ -6,17 +6,20 @@ use super::args::Doctor;
 use super::asked::RequestResults;
 use super::steps::Steps;
 use crate::tap::Tap;
+use crate::terminal;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tcpwhy_core::experiment::shows_more;
 use tcpwhy_core::model::{Report, units};
+use tcpwhy_core::report::Look;
 use tcpwhy_privileged::Helper;
 use tcpwhy_probe::budget::{Limits, NO_LIMIT};
 use tcpwhy_probe::experiment::{Connection, Settings, Subject};
 use tcpwhy_probe::http::Request;
-use tcpwhy_probe::load::{Guard, LoadOutcome, Plan, run as generate};
+use tcpwhy_probe::load::{End, Guard, LoadOutcome, Plan, Quantile, run as generate};
 use tcpwhy_probe::tls::TlsOptions;
 use tcpwhy_probe::{Scheme, Target};
 
@@ -51,10 +54,16 @@ pub struct Loaded {
     pub elapsed_ns: u64,
     /// Requests answered a second.
     pub requests_per_second: f64,
+    /// Number of requests without an answer, which are among the latencies at their age.
+    pub unanswered: u64,
     /// Median latency, ns.
     pub p50_ns: u64,
     /// 99th percentile, ns.
     pub p99_ns: u64,
+    /// The fields that are lower bounds, because requests without an answer may change them.
+    pub at_least: Vec<&'static str>,
+    /// Number of answers by status.
+    pub statuses: BTreeMap<u16, u64>,
     /// Number of failed requests.
     pub errors: u64,
     /// The reason why the load ended before its time.
@@ -64,7 +73,7 @@ pub struct Loaded {
 /// The reason why a load ended before its time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stopped {
-    /// `status`, `failure`, `latency` or `budget`.
+    /// `status`, `limit`, `failure`, `latency` or `budget`.
     pub reason: &'static str,
     /// The reason as a sentence.
     pub why: String,
@@ -166,8 +175,14 @@ pub fn run(
         all.reports.extend(loaded.map(|it| (connections.into(), it)));
         match outcome {
             Ok(outcome) => {
+                let limited = match &outcome.ended {
+                    Some(End::Limit(limited)) => Some(*limited),
+                    _ => None,
+                };
+                subject.answers.add_load(&outcome.statuses, limited);
                 let loaded = of(plan.connections, &outcome);
-                steps.done("load", began, words(&loaded));
+                let look = terminal::look(&wanted.display, wanted.all);
+                steps.done("load", began, words(&loaded, &look));
                 let is_over = loaded.errors > 0 || loaded.stopped.is_some();
                 all.measured.push(loaded);
                 if is_over {
@@ -229,6 +244,7 @@ fn plan(
         timeout: subject.timeout,
         tls: tls.clone(),
         guard: Some(guard),
+        heeds_limits: true,
         budget: subject.budget.clone(),
         ..Plan::new(subject.target.clone(), vec![subject.server])
     };
@@ -253,13 +269,19 @@ fn tap(helper: &Helper, server: SocketAddr, connections: usize) -> Option<Tap> {
 }
 
 fn of(connections: usize, outcome: &LoadOutcome) -> Loaded {
+    let quantiles =
+        [("p50_ns", outcome.latency.quantile(0.5)), ("p99_ns", outcome.latency.quantile(0.99))];
+    let bounds = quantiles.iter().filter(|(_, it)| it.at_least);
     Loaded {
         connections,
         requests: outcome.requests,
         elapsed_ns: outcome.elapsed_ns,
         requests_per_second: outcome.requests_per_second(),
-        p50_ns: outcome.latency.quantile_ns(0.5),
-        p99_ns: outcome.latency.quantile_ns(0.99),
+        unanswered: outcome.latency.unanswered(),
+        p50_ns: quantiles[0].1.ns,
+        p99_ns: quantiles[1].1.ns,
+        at_least: bounds.map(|(name, _)| *name).collect(),
+        statuses: outcome.statuses.clone(),
         errors: outcome.error_count(),
         stopped: outcome
             .ended
@@ -269,19 +291,26 @@ fn of(connections: usize, outcome: &LoadOutcome) -> Loaded {
 }
 
 /// Describes the result of one load in one line.
-pub fn words(it: &Loaded) -> String {
+pub fn words(it: &Loaded, look: &Look) -> String {
     let errors = match it.errors {
         0 => String::new(),
         some => format!(", {}", units::counted(some, "failure", "failures")),
     };
+    let unanswered = match it.unanswered {
+        0 => String::new(),
+        some => format!(", {} without an answer", units::count(some)),
+    };
     let stopped = it.stopped.as_ref();
     let stopped = stopped.map_or_else(String::new, |it| format!("; stopped: {}", it.why));
+    let quantile = |name: &str, ns: u64| {
+        crate::load::quantile(Quantile { ns, at_least: it.at_least.contains(&name) }, look)
+    };
     format!(
-        "{}: {} in {}, p50 {}, p99 {}{errors}{stopped}",
+        "{}: {} in {}, p50 {}, p99 {}{errors}{unanswered}{stopped}",
         units::counted(it.connections as u64, "connection", "connections"),
         units::counted(it.requests, "request", "requests"),
         units::duration(it.elapsed_ns),
-        units::duration(it.p50_ns),
-        units::duration(it.p99_ns),
+        quantile("p50_ns", it.p50_ns),
+        quantile("p99_ns", it.p99_ns),
     )
 }

@@ -3,6 +3,7 @@
 
 use super::Walk;
 use super::asked::{Layers, RequestResults};
+use super::faults::OutsideFault;
 use super::loads;
 use crate::host::explained;
 use std::io::ErrorKind;
@@ -18,7 +19,7 @@ const FINDINGS_MAX: usize = 3;
 pub fn page(report: &Report, walk: &Walk<'_>, asked: &RequestResults, look: &Look) -> String {
     let mut page = Page::new(look);
     let software = asked.measured.software.as_deref().map(units::printable);
-    let facts = [walk.address.clone(), software, Some(sent(walk))];
+    let facts = [walk.address.clone(), software, Some(sent(walk)), statuses(walk)];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
     page.paragraph(Some(Paint::Bold), &units::printable(&walk.target), 0);
     page.paragraph(None, &facts.join(" · "), 2);
@@ -27,8 +28,19 @@ pub fn page(report: &Report, walk: &Walk<'_>, asked: &RequestResults, look: &Loo
         page.paragraph(Some(Paint::Fault), &walk.verdict, 0);
         page.gap();
     }
-    let has_more = report.totals.exchanges > 0 || !report.findings.is_empty();
-    if asked.is_answered() && !has_more {
+    let has_more = match walk.faults {
+        [] => report.totals.exchanges > 0 || !report.findings.is_empty(),
+        // That no packet shows a fault would contradict them.
+        _ => !report.findings.is_empty(),
+    };
+    for (index, fault) in walk.faults.iter().enumerate() {
+        page.paragraph(Some(Paint::Fault), &units::printable(&fault.headline), 0);
+        page.labelled("do", &fault.fix);
+        if has_more || index + 1 < walk.faults.len() {
+            page.gap();
+        }
+    }
+    if asked.is_answered() && !has_more && walk.faults.is_empty() {
         page.paragraph(Some(Paint::Good), &walk.verdict, 0);
     }
     let mut text = page.finish();
@@ -42,6 +54,14 @@ pub fn page(report: &Report, walk: &Walk<'_>, asked: &RequestResults, look: &Loo
 fn sent(walk: &Walk<'_>) -> String {
     let requests = units::counted(walk.requests, "request sent", "requests sent");
     format!("{requests}, {} with the answers", units::bytes(walk.sent.target.bytes))
+}
+
+/// Lists the statuses of the answers; `None` without any.
+fn statuses(walk: &Walk<'_>) -> Option<String> {
+    let each = walk.statuses.iter();
+    let each: Vec<String> =
+        each.map(|(status, number)| format!("{status} × {}", units::count(*number))).collect();
+    (!each.is_empty()).then(|| format!("status {}", each.join(", ")))
 }
 
 /// Renders the part below the verdict.
@@ -59,10 +79,15 @@ fn rest(report: &Report, walk: &Walk<'_>, asked: &RequestResults, look: &Look) -
         page.line(&look.paint(Paint::Bold, "where the time of a request goes, medians"));
         layers(&mut page, &walk.layers);
     }
+    if !walk.notes.is_empty() {
+        page.gap();
+        page.line(&look.paint(Paint::Bold, "worth knowing"));
+        walk.notes.iter().for_each(|it| page.item(&units::printable(it)));
+    }
     if !walk.loads.is_empty() {
         page.gap();
         page.line(&look.paint(Paint::Bold, "many requests at a time"));
-        walk.loads.iter().for_each(|it| page.item(&loads::words(it)));
+        walk.loads.iter().for_each(|it| page.item(&loads::words(it, look)));
     }
     if !report.experiments.is_empty() {
         page.gap();
@@ -98,11 +123,19 @@ fn layers(page: &mut Page<'_>, layers: &Layers) {
 }
 
 /// Returns the verdict in one sentence.
-pub fn verdict(report: &Report, asked: &RequestResults, subject: &Subject) -> String {
+pub fn verdict(
+    report: &Report,
+    asked: &RequestResults,
+    subject: &Subject,
+    outside: &[OutsideFault],
+) -> String {
     if let (Some(error), false) = (&asked.error, asked.is_answered()) {
         return in_words(error, subject);
     }
     let fault = report.findings.iter().find(|it| it.cause.class() == Class::Fault);
+    if let (None, Some(fault)) = (fault, outside.first()) {
+        return fault.headline.clone();
+    }
     match fault.or(report.findings.first()) {
         Some(finding) => format!("{}.", Phrases::of(finding).headline),
         None if asked.sent == 0 => {
@@ -110,7 +143,13 @@ pub fn verdict(report: &Report, asked: &RequestResults, subject: &Subject) -> St
             let connections = units::counted(connections, "connection", "connections");
             format!("No fault in {connections}; nothing was asked on them.")
         }
-        None => "No fault.".to_owned(),
+        None => {
+            let redirect = asked.redirect.as_ref().map(|(status, _)| {
+                let to = asked.location.as_deref().unwrap_or_default();
+                format!(" The answer is a redirect (status {status}) to {to}, which was not asked.")
+            });
+            format!("No fault.{}", redirect.unwrap_or_default())
+        }
     }
 }
 
@@ -129,13 +168,19 @@ pub fn in_words(error: &ExchangeError, subject: &Subject) -> String {
                 "{at} refuses connections: nothing listens at that port and address, or a filter rejects \
                  them; start the service, or name another port"
             ),
-            _ => format!("{at} cannot be reached: {source}; check routes and filters"),
+            _ => format!("{at} cannot be reached: {}; check routes and filters", of_system(source)),
         },
-        ExchangeError::Io { step: RequestStep::Tls, source, .. } => {
-            format!(
-                "{at} takes the connection, and the TLS handshake has no end: {source}; is it a TLS port?"
-            )
-        }
+        ExchangeError::Io { step: RequestStep::Tls, .. } if error.is_timeout() => format!(
+            "{at} takes the connection and does not answer the TLS handshake within {timeout}: it may \
+             speak no TLS; try http://{}",
+            subject.target.endpoint()
+        ),
+        ExchangeError::Io { step: RequestStep::Tls, source, .. } => format!(
+            "{at} takes the connection and ends it in the TLS handshake: {}; it may speak no TLS: try \
+             http://{}",
+            of_system(source),
+            subject.target.endpoint()
+        ),
         ExchangeError::Status(_) => format!("{at}: {error}"),
         error if error.is_timeout() => format!(
             "{at} takes the connection, and the answer has no end within {timeout}; allow more with \
@@ -154,7 +199,9 @@ pub fn in_words(error: &ExchangeError, subject: &Subject) -> String {
                  server's log"
             )
         }
-        ExchangeError::Io { source, .. } => format!("{at}: the connection broke: {source}"),
+        ExchangeError::Io { source, .. } => {
+            format!("{at}: the connection broke: {}", of_system(source))
+        }
         ExchangeError::Tls(why) => format!("the TLS handshake with {at} failed: {why}"),
         ExchangeError::Response(why) => {
             format!("{at} does not answer as HTTP/1.1 does: {why}; check scheme and port")
@@ -167,4 +214,10 @@ pub fn in_words(error: &ExchangeError, subject: &Subject) -> String {
             exceeded.limit()
         ),
     }
+}
+
+/// Describes an error of the system without its number.
+fn of_system(error: &std::io::Error) -> String {
+    let words = error.to_string();
+    words.split(" (os error").next().unwrap_or_default().to_ascii_lowercase()
 }

@@ -33,6 +33,8 @@ pub fn render(plan: &Plan, outcome: &LoadOutcome, explained: &Explained) -> Resu
         "sent": outcome.sent,
         "requests": outcome.requests,
         "unanswered": outcome.unanswered,
+        "not_sent": outcome.not_sent(),
+        "ended": outcome.ended.as_ref().map(|it| json!({ "reason": it.name(), "why": it.to_string() })),
         "requests_per_second": outcome.requests_per_second(),
         "bytes": outcome.bytes,
         "bytes_per_second": outcome.bytes as f64 / (outcome.elapsed_ns.max(1) as f64 / 1e9),
@@ -49,6 +51,7 @@ pub fn render(plan: &Plan, outcome: &LoadOutcome, explained: &Explained) -> Resu
         "captured": captured(explained, &diagnosis),
         "sockets": explained.sockets,
         "note": explained.note,
+        "proxy": explained.proxy,
     });
     let mut text = serde_json::to_string_pretty(&document)?;
     text.push('\n');
@@ -82,19 +85,30 @@ fn rate(plan: &Plan) -> Option<f64> {
     }
 }
 
+/// Writes a distribution, and which of its values are lower bounds.
 fn times(times: &Times) -> Value {
-    json!({
+    let all = [
+        ("mean_ns", times.mean()),
+        ("p50_ns", times.quantile(0.5)),
+        ("p75_ns", times.quantile(0.75)),
+        ("p90_ns", times.quantile(0.9)),
+        ("p99_ns", times.quantile(0.99)),
+        ("p999_ns", times.quantile(0.999)),
+        ("p9999_ns", times.quantile(0.9999)),
+        ("max_ns", times.max()),
+    ];
+    let bounds: Vec<&str> =
+        all.iter().filter(|(_, it)| it.at_least).map(|(name, _)| *name).collect();
+    let mut document = json!({
         "count": times.count(),
-        "mean_ns": times.mean_ns(),
+        "unanswered": times.unanswered(),
         "min_ns": times.min_ns(),
-        "p50_ns": times.quantile_ns(0.5),
-        "p75_ns": times.quantile_ns(0.75),
-        "p90_ns": times.quantile_ns(0.9),
-        "p99_ns": times.quantile_ns(0.99),
-        "p999_ns": times.quantile_ns(0.999),
-        "p9999_ns": times.quantile_ns(0.9999),
-        "max_ns": times.max_ns(),
-    })
+        "at_least": bounds,
+    });
+    for (name, it) in all {
+        document[name] = json!(it.ns);
+    }
+    document
 }
 
 fn errors(outcome: &LoadOutcome) -> Result<Value, Error> {

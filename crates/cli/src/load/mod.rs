@@ -9,9 +9,11 @@ mod own_sockets;
 mod text;
 
 pub use args::{EXAMPLES, Load};
+#[cfg(target_os = "linux")]
+pub use text::quantile;
 
 use crate::error::Error;
-use crate::{output, terminal};
+use crate::{output, proxy, terminal};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -33,6 +35,8 @@ pub struct Explained {
     pub sockets: Option<Sockets>,
     /// A note on what could not be observed, and what it would take.
     pub note: Option<String>,
+    /// A note on the proxy that other programs ask in place of the server.
+    pub proxy: Option<String>,
 }
 
 /// The kernel's statistics of the load's sockets (`TCP_INFO`), over all readings.
@@ -64,7 +68,7 @@ pub fn run(asked: &Load) -> Result<ExitCode, Error> {
     let mut bar = Bar::new(asked);
     let outcome = load::run(&plan, stop, |running| bar.tell(running));
     drop(bar);
-    let explained = explaining.end();
+    let explained = Explained { proxy: proxy::note(&asked.url), ..explaining.end() };
     let outcome = outcome?;
     if asked.json {
         output::print(&json::render(&plan, &outcome, &explained)?)?;
@@ -80,7 +84,8 @@ fn exit(outcome: &LoadOutcome, explained: &Explained) -> ExitCode {
         return ExitCode::from(EXIT_FAILED);
     }
     let findings = explained.report.iter().flat_map(|it| &it.findings);
-    let has_faults = findings.map(|it| it.cause.class()).any(|it| it == Class::Fault);
+    let has_faults = findings.map(|it| it.cause.class()).any(|it| it == Class::Fault)
+        || text::failed(outcome).is_some();
     ExitCode::from(u8::from(has_faults))
 }
 
@@ -116,6 +121,7 @@ fn plan(asked: &Load, given: Given) -> Result<Plan, Error> {
         timeout: Duration::from_nanos(asked.timeout),
         pace: asked.rate.map_or(Pace::Closed, Pace::PerSecond),
         new_connections: asked.new_connections,
+        heeds_limits: !asked.ignore_limits,
         tls: given.tls,
         ..Plan::new(asked.url.clone(), addresses)
     })

@@ -6,7 +6,8 @@
 //!
 //! In an open loop, latency counts from the time at which a request was *planned* to be sent, so a
 //! server that stalls cannot hide the requests that could not be sent meanwhile (coordinated
-//! omission).
+//! omission). In both loops, requests without an answer count at the age that they reached
+//! ([`Times`]), and a load waits for the answers to what it has sent.
 
 mod alarm;
 mod connection;
@@ -20,7 +21,7 @@ mod worker;
 
 pub use failure::FailureKind;
 pub use guard::{End, Guard};
-pub use outcome::{LoadOutcome, Second, Times};
+pub use outcome::{LoadOutcome, Quantile, Second, Times};
 pub use plan::{Pace, Plan, PlanError};
 
 use std::sync::OnceLock;
