@@ -82,6 +82,8 @@ impl RequestResults {
         if asked.is_doubtful() && subject.target.scheme == Scheme::Http && speaks_tls(subject) {
             asked.measured.requests.clear();
             asked.error = Some(ExchangeError::TlsPort);
+        } else if !asked.is_answered() && asked.may_be_http2() && speaks_http2(subject) {
+            asked.error = Some(ExchangeError::Http2);
         }
         asked
     }
@@ -97,6 +99,18 @@ impl RequestResults {
             error => matches!(error, ExchangeError::Response(_)),
         };
         self.status == Some(400) || self.error.as_ref().is_some_and(is_closed)
+    }
+
+    /// Returns whether the server may speak HTTP/2 alone: it closes, resets, or talks something
+    /// else, over TLS already in the handshake, because the client offers no protocol that it has.
+    fn may_be_http2(&self) -> bool {
+        matches!(self.error, Some(ExchangeError::Tls(_))) || self.is_doubtful()
+    }
+
+    /// Returns whether the server speaks another protocol than the one in which it was asked. What
+    /// it did with these requests is no fault of its own.
+    pub fn is_other_protocol(&self) -> bool {
+        matches!(self.error, Some(ExchangeError::TlsPort | ExchangeError::Http2))
     }
 
     fn on_one(
@@ -161,9 +175,15 @@ impl RequestResults {
         if let ExchangeError::Io { step, after, source } = &error {
             let after_ns = after.as_nanos() as u64;
             let failure = match (step, source.kind()) {
-                (RequestStep::Connect, kind) if is_refused(kind) => {
+                (RequestStep::Connect, ErrorKind::ConnectionRefused) => {
                     Some(Failure::Refused { after_ns })
                 }
+                (
+                    RequestStep::Connect,
+                    ErrorKind::HostUnreachable
+                    | ErrorKind::NetworkUnreachable
+                    | ErrorKind::PermissionDenied,
+                ) => Some(Failure::Rejected { after_ns }),
                 (RequestStep::Connect, ErrorKind::TimedOut) => {
                     Some(Failure::Unanswered { after_ns })
                 }
@@ -308,16 +328,14 @@ fn speaks_tls(subject: &Subject) -> bool {
     Connection::open(&asked, Settings::default()).is_ok()
 }
 
-/// Returns whether a connection was refused: by a RST, or by an ICMP error that means the same (RFC
-/// 1122 §3.2.2.1).
-fn is_refused(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::ConnectionRefused
-            | ErrorKind::HostUnreachable
-            | ErrorKind::NetworkUnreachable
-            | ErrorKind::PermissionDenied
-    )
+/// Returns whether the server speaks HTTP/2: with prior knowledge, or by ALPN over TLS, whatever its
+/// certificate is.
+fn speaks_http2(subject: &Subject) -> bool {
+    let any = TlsOptions { insecure: true, http2: true, ..TlsOptions::default() };
+    let config = subject.tls.as_ref().map(|_| client_config(&any));
+    let Ok(tls) = config.transpose() else { return false };
+    let asked = Subject { tls, ..subject.clone() };
+    Connection::open(&asked, Settings::default()).is_ok_and(|mut it| it.speaks_http2())
 }
 
 #[cfg(test)]

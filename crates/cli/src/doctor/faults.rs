@@ -1,12 +1,12 @@
 //! Faults that answers, redirects and addresses show from the outside, and no packet of the requests
 //! that were measured.
 
-use super::addresses::Addresses;
 use super::loads::Loaded;
 use super::redirects::Redirects;
 use serde::Serialize;
 use tcpwhy_core::model::units::{count, counted, share};
 use tcpwhy_core::model::{Cause, Class, Report};
+use tcpwhy_probe::addresses::Addresses;
 use tcpwhy_probe::experiment::Subject;
 
 /// A fault: docs/report.schema.json, `doctor.faults`.

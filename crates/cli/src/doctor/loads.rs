@@ -19,7 +19,7 @@ use tcpwhy_privileged::Helper;
 use tcpwhy_probe::budget::{Limits, NO_LIMIT};
 use tcpwhy_probe::experiment::{Connection, Settings, Subject};
 use tcpwhy_probe::http::Request;
-use tcpwhy_probe::load::{End, Guard, LoadOutcome, Plan, Quantile, run as generate};
+use tcpwhy_probe::load::{End, Guard, LoadOutcome, Plan, Quantile, Uneven, run as generate};
 use tcpwhy_probe::tls::TlsOptions;
 use tcpwhy_probe::{Scheme, Target};
 
@@ -42,6 +42,12 @@ const WHOLE_MAX: usize = 10;
 /// Time after which an outstanding response makes a load fail, or is no longer waited for before
 /// the next load.
 const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Growth of the rate of answers with more connections below which the server has no more to give.
+const GROWTH_MIN: f64 = 1.3;
+/// Least latency of a request alone, ns, that workers may be counted by: shorter ones are as much of
+/// the client as of the server.
+const ALONE_NS_MIN: u64 = 1_000_000;
 
 /// The result of the load with one number of connections.
 #[derive(Clone, Debug, Serialize)]
@@ -66,6 +72,8 @@ pub struct Loaded {
     pub statuses: BTreeMap<u16, u64>,
     /// Number of failed requests.
     pub errors: u64,
+    /// Tails and standstills, a sentence each.
+    pub uneven: Vec<String>,
     /// The reason why the load ended before its time.
     pub stopped: Option<Stopped>,
 }
@@ -180,7 +188,7 @@ pub fn run(
                     _ => None,
                 };
                 subject.answers.add_load(&outcome.statuses, limited);
-                let loaded = of(plan.connections, &outcome);
+                let loaded = of(&plan, &outcome);
                 let look = terminal::look(&wanted.display, wanted.all);
                 steps.done("load", began, words(&loaded, &look));
                 let is_over = loaded.errors > 0 || loaded.stopped.is_some();
@@ -268,12 +276,13 @@ fn tap(helper: &Helper, server: SocketAddr, connections: usize) -> Option<Tap> {
     tap.ok()
 }
 
-fn of(connections: usize, outcome: &LoadOutcome) -> Loaded {
+fn of(plan: &Plan, outcome: &LoadOutcome) -> Loaded {
+    let uneven = Uneven::of(plan, outcome);
     let quantiles =
         [("p50_ns", outcome.latency.quantile(0.5)), ("p99_ns", outcome.latency.quantile(0.99))];
     let bounds = quantiles.iter().filter(|(_, it)| it.at_least);
     Loaded {
-        connections,
+        connections: plan.connections,
         requests: outcome.requests,
         elapsed_ns: outcome.elapsed_ns,
         requests_per_second: outcome.requests_per_second(),
@@ -283,11 +292,36 @@ fn of(connections: usize, outcome: &LoadOutcome) -> Loaded {
         at_least: bounds.map(|(name, _)| *name).collect(),
         statuses: outcome.statuses.clone(),
         errors: outcome.error_count(),
+        uneven: [uneven.standstill_words(), uneven.tail_words()].into_iter().flatten().collect(),
         stopped: outcome
             .ended
             .as_ref()
             .map(|it| Stopped { reason: it.name(), why: it.to_string() }),
     }
+}
+
+/// Says how many requests the server works on at a time, if more connections have no more answers: by
+/// Little's law their number is the rate of answers times the latency of a request alone.
+pub fn saturation(loads: &[Loaded], alone_ns: u64) -> Option<String> {
+    let [few, many] = loads else { return None };
+    let at_once = many.requests_per_second * alone_ns as f64 / 1e9;
+    let is_full = many.requests_per_second < GROWTH_MIN * few.requests_per_second
+        && many.errors == 0
+        && alone_ns >= ALONE_NS_MIN
+        && at_once < many.connections as f64 / 2.0;
+    is_full.then(|| {
+        format!(
+            "It works on about {:.0} requests at a time, and the others wait for a worker: {} \
+             connections have {:.0} answers a second, {} have {:.0} (Little's law: {:.0}/s × {} alone)",
+            at_once.max(1.0),
+            few.connections,
+            few.requests_per_second,
+            many.connections,
+            many.requests_per_second,
+            many.requests_per_second,
+            units::duration(alone_ns)
+        )
+    })
 }
 
 /// Describes the result of one load in one line.
@@ -313,4 +347,42 @@ pub fn words(it: &Loaded, look: &Look) -> String {
         quantile("p50_ns", it.p50_ns),
         quantile("p99_ns", it.p99_ns),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loaded(connections: usize, requests_per_second: f64) -> Loaded {
+        Loaded {
+            connections,
+            requests: 400,
+            elapsed_ns: 2_000_000_000,
+            requests_per_second,
+            unanswered: 0,
+            p50_ns: 0,
+            p99_ns: 0,
+            at_least: Vec::new(),
+            statuses: BTreeMap::new(),
+            errors: 0,
+            uneven: Vec::new(),
+            stopped: None,
+        }
+    }
+
+    #[test]
+    fn workers_are_counted_where_more_connections_have_no_more_answers() {
+        const ALONE_NS: u64 = 20_000_000;
+        let full = [loaded(10, 198.0), loaded(100, 201.0)];
+        let words = saturation(&full, ALONE_NS).expect("words");
+        assert!(words.starts_with("It works on about 4 requests at a time"), "{words}");
+        for (loads, alone_ns) in [
+            (&full[..1], ALONE_NS),
+            (&[loaded(10, 198.0), loaded(100, 900.0)], ALONE_NS),
+            (&full, 50_000),
+            (&[loaded(2, 100.0), loaded(4, 110.0)], ALONE_NS),
+        ] {
+            assert_eq!(saturation(loads, alone_ns), None);
+        }
+    }
 }

@@ -8,7 +8,6 @@
 //!    └──── a redirect ────┘
 //! ```
 
-mod addresses;
 mod args;
 mod asked;
 mod error;
@@ -173,6 +172,10 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
         None => loads::run(asked_for, &opened, &asked, &loading, alone, &mut steps),
     };
     let (mut report, packets) = diagnose(&asked, named, experiments, tapped, &target);
+    if asked.is_other_protocol() {
+        let ends = [Cause::Reset, Cause::NoAnswer, Cause::ErrorResponses];
+        report.findings.retain(|it| !ends.contains(&it.cause));
+    }
     for (connections, loaded) in loads.reports {
         add_load(&mut report, connections, loaded);
     }
@@ -187,7 +190,7 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let host =
         place.map_or_else(Vec::new, |place| local::explain(&report, &place, helper, &mut steps));
     let faults = faults::of(&report, &subject, &redirects, &addresses, &loads.measured);
-    let verdict = text::verdict(&report, &asked, &subject, &faults);
+    let verdict = text::verdict(&report, &asked, &subject, &faults, &loads.measured);
     let walk = Walk {
         target: target.to_string(),
         address: Some(subject.server.to_string()),
@@ -200,6 +203,7 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
             .into_iter()
             .flatten()
             .chain(asked.tls_words())
+            .chain(loads::saturation(&loads.measured, asked.layers().request_ns))
             .collect(),
         budget: traffic.most(),
         sent: traffic.sent(),

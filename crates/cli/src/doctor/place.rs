@@ -1,14 +1,14 @@
 //! A server to examine: resolved, with the address that is measured.
 
 use super::Opened;
-use super::addresses::Addresses;
 use super::args::Doctor;
 use super::error::DoctorError;
 use super::names::{self, Resolved};
 use super::steps::Steps;
 use super::traffic::Traffic;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tcpwhy_core::model::Finding;
+use tcpwhy_probe::addresses::Addresses;
 use tcpwhy_probe::experiment::Subject;
 use tcpwhy_probe::http::{Answers, Request};
 use tcpwhy_probe::tls::{TlsOptions, client_config};
@@ -61,8 +61,12 @@ impl<'a> Places<'a> {
             }
         };
         let timeout = Duration::from_nanos(self.wanted.timeout);
-        let addresses = Addresses::choose(&all, timeout, &self.traffic.addresses(), steps)
+        let began = Instant::now();
+        let addresses = Addresses::choose(&all, timeout, &self.traffic.addresses())
             .ok_or_else(|| DoctorError::NoAddress { host: target.host.clone() })?;
+        if !addresses.tried.is_empty() {
+            steps.done("addresses", began, addresses.described());
+        }
         let tls = match target.scheme {
             Scheme::Https => {
                 let alone = TlsOptions { resume: false, ..self.opened.tls.clone() };

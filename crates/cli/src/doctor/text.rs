@@ -4,7 +4,7 @@
 use super::Walk;
 use super::asked::{Layers, RequestResults};
 use super::faults::OutsideFault;
-use super::loads;
+use super::loads::{self, Loaded};
 use crate::host::explained;
 use std::io::ErrorKind;
 use tcpwhy_core::experiment::sentence;
@@ -28,9 +28,10 @@ pub fn page(report: &Report, walk: &Walk<'_>, asked: &RequestResults, look: &Loo
         page.paragraph(Some(Paint::Fault), &walk.verdict, 0);
         page.gap();
     }
+    let mut uneven = walk.loads.iter().flat_map(|it| &it.uneven).peekable();
     let has_more = match walk.faults {
-        [] => report.totals.exchanges > 0 || !report.findings.is_empty(),
-        // That no packet shows a fault would contradict them.
+        [] if uneven.peek().is_none() => report.totals.exchanges > 0 || !report.findings.is_empty(),
+        // That no packet shows a fault would contradict what is stated.
         _ => !report.findings.is_empty(),
     };
     for (index, fault) in walk.faults.iter().enumerate() {
@@ -40,7 +41,14 @@ pub fn page(report: &Report, walk: &Walk<'_>, asked: &RequestResults, look: &Loo
             page.gap();
         }
     }
-    if asked.is_answered() && !has_more && walk.faults.is_empty() {
+    let is_silent = !has_more && walk.faults.is_empty() && uneven.peek().is_none();
+    for words in uneven {
+        page.paragraph(Some(Paint::Cost), &format!("{words}."), 0);
+        if has_more {
+            page.gap();
+        }
+    }
+    if asked.is_answered() && is_silent {
         page.paragraph(Some(Paint::Good), &walk.verdict, 0);
     }
     let mut text = page.finish();
@@ -128,6 +136,7 @@ pub fn verdict(
     asked: &RequestResults,
     subject: &Subject,
     outside: &[OutsideFault],
+    loads: &[Loaded],
 ) -> String {
     if let (Some(error), false) = (&asked.error, asked.is_answered()) {
         return in_words(error, subject);
@@ -136,6 +145,7 @@ pub fn verdict(
     if let (None, Some(fault)) = (fault, outside.first()) {
         return fault.headline.clone();
     }
+    let uneven = loads.iter().flat_map(|it| &it.uneven).next();
     match fault.or(report.findings.first()) {
         Some(finding) => format!("{}.", Phrases::of(finding).headline),
         None if asked.sent == 0 => {
@@ -148,7 +158,8 @@ pub fn verdict(
                 let to = asked.location.as_deref().unwrap_or_default();
                 format!(" The answer is a redirect (status {status}) to {to}, which was not asked.")
             });
-            format!("No fault.{}", redirect.unwrap_or_default())
+            let fault = uneven.map_or("No fault.".to_owned(), |words| format!("{words}."));
+            fault + &redirect.unwrap_or_default()
         }
     }
 }
@@ -168,7 +179,12 @@ pub fn in_words(error: &ExchangeError, subject: &Subject) -> String {
                 "{at} refuses connections: nothing listens at that port and address, or a filter rejects \
                  them; start the service, or name another port"
             ),
-            _ => format!("{at} cannot be reached: {}; check routes and filters", of_system(source)),
+            _ => format!(
+                "{at} cannot be reached ({}): a router or filter on the way rejects the connection by an \
+                 ICMP error, or this host has no route; see where: tcpwhy probe {}",
+                of_system(source),
+                subject.target.endpoint()
+            ),
         },
         ExchangeError::Io { step: RequestStep::Tls, .. } if error.is_timeout() => format!(
             "{at} takes the connection and does not answer the TLS handshake within {timeout}: it may \
@@ -209,6 +225,10 @@ pub fn in_words(error: &ExchangeError, subject: &Subject) -> String {
         ExchangeError::TlsPort => {
             format!("{at} speaks TLS and was asked in plain HTTP; write https://")
         }
+        ExchangeError::Http2 => format!(
+            "{at} speaks HTTP/2 and does not answer HTTP/1.1, in which tcpwhy asks; name a port that \
+             speaks both, or capture the requests of its own clients: tcpwhy watch"
+        ),
         ExchangeError::Budget(exceeded) => format!(
             "{at} does not end its answer within the budget of {}; name a smaller resource",
             exceeded.limit()

@@ -68,8 +68,8 @@ impl Traffic {
         let follows = redirects::are_followed(wanted, target, request);
         let redirects = if follows { REDIRECTS_MAX } else { 0 };
         let requests = (CONNECTIONS * REQUESTS) as u64 + redirects;
-        // One more connection shows whether the port speaks TLS.
-        let opened = CONNECTIONS as u64 + 1 + redirects;
+        // Two more connections show whether the port speaks TLS, or HTTP/2.
+        let opened = CONNECTIONS as u64 + 2 + redirects;
         // A redirect may lead to another name.
         let names = u64::from(target.address().is_none()) + u64::from(follows);
         let addresses = (0..names).fold(Limits::NOTHING, |all, _| all.then(addresses::limits()));

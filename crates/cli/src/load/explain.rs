@@ -51,7 +51,7 @@ impl Explainer {
                     dropped_packets: tapped.dropped_packets,
                     sockets: None,
                     note: tapped.refused.map(|error| note(&error)),
-                    proxy: None,
+                    notes: Vec::new(),
                 }
             }
             Explainer::Sockets(done, thread) => {

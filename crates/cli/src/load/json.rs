@@ -4,7 +4,7 @@ use super::Explained;
 use crate::error::Error;
 use serde_json::{Map, Value, json};
 use tcpwhy_core::report::json as report_json;
-use tcpwhy_probe::load::{FailureKind, LoadOutcome, Pace, Plan, Second, Times};
+use tcpwhy_probe::load::{FailureKind, LoadOutcome, Pace, Plan, Second, Times, Uneven};
 
 const SCHEMA_VERSION: u32 = 1;
 const TOOL_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -15,6 +15,7 @@ const TOOL_VERSION: &str = env!("CARGO_PKG_VERSION");
 pub fn render(plan: &Plan, outcome: &LoadOutcome, explained: &Explained) -> Result<String, Error> {
     let diagnosis = diagnosis(explained)?;
     let part = |name: &str, none: Value| diagnosis.get(name).cloned().unwrap_or(none);
+    let uneven = Uneven::of(plan, outcome);
     let document = json!({
         "schema_version": SCHEMA_VERSION,
         "tool_version": TOOL_VERSION,
@@ -43,6 +44,9 @@ pub fn render(plan: &Plan, outcome: &LoadOutcome, explained: &Explained) -> Resu
         "connect": times(&outcome.connect),
         "tls": times(&outcome.tls),
         "tls_resumed": outcome.tls_resumed,
+        "standstills": uneven.standstills,
+        "open_p99_ns": uneven.open_p99.map(|it| it.ns),
+        "tail": uneven.tail,
         "errors": errors(outcome)?,
         "statuses": statuses(outcome),
         "time_series": outcome.seconds.iter().map(second).collect::<Vec<_>>(),
@@ -51,7 +55,7 @@ pub fn render(plan: &Plan, outcome: &LoadOutcome, explained: &Explained) -> Resu
         "captured": captured(explained, &diagnosis),
         "sockets": explained.sockets,
         "note": explained.note,
-        "proxy": explained.proxy,
+        "notes": explained.notes,
     });
     let mut text = serde_json::to_string_pretty(&document)?;
     text.push('\n');

@@ -18,6 +18,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::time::Duration;
 use tcpwhy_core::model::{Class, Report};
+use tcpwhy_probe::addresses::Addresses;
+use tcpwhy_probe::budget::Budget;
 use tcpwhy_probe::load::{self, LoadOutcome, Pace, Plan, PlanError};
 use tcpwhy_probe::tls::TlsOptions;
 
@@ -35,8 +37,8 @@ pub struct Explained {
     pub sockets: Option<Sockets>,
     /// A note on what could not be observed, and what it would take.
     pub note: Option<String>,
-    /// A note on the proxy that other programs ask in place of the server.
-    pub proxy: Option<String>,
+    /// Notes on what other clients meet: a proxy in place of the server, other addresses.
+    pub notes: Vec<String>,
 }
 
 /// The kernel's statistics of the load's sockets (`TCP_INFO`), over all readings.
@@ -63,12 +65,16 @@ pub fn run(asked: &Load) -> Result<ExitCode, Error> {
     let given = Given::read(asked)?;
     let explaining = Explaining::confine(asked);
     let stop = terminal::interruptible();
-    let plan = plan(asked, given)?;
+    let timeout = Duration::from_nanos(asked.timeout);
+    let addresses = Addresses::choose(&addresses(asked)?, timeout, &Budget::none())
+        .ok_or(PlanError::NoAddress)?;
+    let notes = proxy::note(&asked.url).into_iter().chain(addresses.words()).collect();
+    let plan = plan(asked, given, addresses.connecting());
     let explaining = explaining.begin(&plan);
     let mut bar = Bar::new(asked);
     let outcome = load::run(&plan, stop, |running| bar.tell(running));
     drop(bar);
-    let explained = Explained { proxy: proxy::note(&asked.url), ..explaining.end() };
+    let explained = Explained { notes, ..explaining.end() };
     let outcome = outcome?;
     if asked.json {
         output::print(&json::render(&plan, &outcome, &explained)?)?;
@@ -109,9 +115,8 @@ impl Given {
     }
 }
 
-fn plan(asked: &Load, given: Given) -> Result<Plan, Error> {
-    let addresses = addresses(asked)?;
-    Ok(Plan {
+fn plan(asked: &Load, given: Given, addresses: Vec<SocketAddr>) -> Plan {
+    Plan {
         request: asked.request(given.body),
         connections: asked.connections as usize,
         threads: asked.threads.map(usize::from),
@@ -124,7 +129,7 @@ fn plan(asked: &Load, given: Given) -> Result<Plan, Error> {
         heeds_limits: !asked.ignore_limits,
         tls: given.tls,
         ..Plan::new(asked.url.clone(), addresses)
-    })
+    }
 }
 
 /// Returns the addresses to connect to, of the IP version that was asked for.

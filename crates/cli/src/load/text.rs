@@ -4,7 +4,7 @@ use super::{Explained, Sockets};
 use tcpwhy_core::model::units::{bytes, count, counted, duration, printable, share};
 use tcpwhy_core::model::{Class, Finding, Report};
 use tcpwhy_core::report::{Glyphs, Look, Page, Paint, Phrases, text};
-use tcpwhy_probe::load::{End, LoadOutcome, Pace, Plan, Quantile, Times};
+use tcpwhy_probe::load::{End, LoadOutcome, Pace, Plan, Quantile, Times, Uneven};
 
 /// Number of findings shown in full.
 const FINDINGS_MAX: usize = 3;
@@ -28,7 +28,7 @@ pub fn render(plan: &Plan, outcome: &LoadOutcome, explained: &Explained, look: &
     if let Some(sockets) = &explained.sockets {
         page.labelled("sockets", &of_sockets(sockets));
     }
-    for note in [&explained.note, &explained.proxy].into_iter().flatten() {
+    for note in explained.note.iter().chain(&explained.notes) {
         page.warning(note);
     }
     let mut text = page.finish();
@@ -54,6 +54,11 @@ fn verdict(page: &mut Page<'_>, plan: &Plan, outcome: &LoadOutcome, explained: &
         page.paragraph(Some(Paint::Fault), &format!("The load ended at a limit: {words}."), 0);
         page.labelled("do", "send fewer requests: --rate; or, past the limit: --ignore-limits");
     }
+    let uneven = Uneven::of(plan, outcome);
+    for words in [uneven.standstill_words(), uneven.tail_words()].into_iter().flatten() {
+        page.paragraph(Some(Paint::Cost), &format!("{words}."), 0);
+    }
+    let is_even = uneven == Uneven::default();
     let p99 = format!("p99 is {}", quantile(outcome.latency.quantile(0.99), page.look));
     let report = explained.report.as_ref();
     if let Some((finding, part)) = report.and_then(explains) {
@@ -74,7 +79,9 @@ fn verdict(page: &mut Page<'_>, plan: &Plan, outcome: &LoadOutcome, explained: &
             (Some(report), None) if report.totals.exchanges == 0 => {
                 format!("{p99}; no whole exchange was captured.")
             }
-            (Some(report), None) if failed.is_some() => format!("{p99}{}.", owners(report)),
+            (Some(report), None) if failed.is_some() || !is_even => {
+                format!("{p99}{}.", owners(report))
+            }
             (Some(report), None) => format!("{p99}, and no fault was found{}.", owners(report)),
         };
         page.paragraph(Some(Paint::Bold), &text, 0);

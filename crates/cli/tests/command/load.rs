@@ -159,6 +159,51 @@ fn one_error_in_ten_answers_is_a_fault() {
     assert_eq!((&document["ended"], out.status.code()), (&Value::Null, Some(1)));
 }
 
+#[test]
+fn a_standstill_of_all_connections_is_named_in_a_closed_loop() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, Mutex};
+    // 600 ms after the first answer, the lock is held for 700 ms.
+    let lock = Arc::new(Mutex::new(()));
+    let has_begun = Arc::new(AtomicBool::new(false));
+    let (held, begun) = (lock.clone(), has_begun.clone());
+    thread::spawn(move || {
+        while !begun.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        thread::sleep(Duration::from_millis(600));
+        let _turn = held.lock().expect("no panic");
+        thread::sleep(Duration::from_millis(700));
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let (lock, has_begun) = (lock.clone(), has_begun.clone());
+            thread::spawn(move || {
+                let mut piece = [0; 4096];
+                while matches!(stream.read(&mut piece), Ok(1..)) {
+                    drop(lock.lock().expect("no panic"));
+                    thread::sleep(Duration::from_millis(2));
+                    has_begun.store(true, Ordering::Relaxed);
+                    if stream.write_all(OK).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let document = validated(&tcpwhy(&[&url, "-c", "4", "-d", "3s", "--json", "--no-explain"]));
+    let all = document["standstills"].as_array().expect("standstills");
+    let longest_ns = all
+        .iter()
+        .map(|it| it["end_ns"].as_u64().unwrap_or(0) - it["begin_ns"].as_u64().unwrap_or(0));
+    assert!(longest_ns.max() >= Some(600_000_000), "{all:?}");
+    let p99_ns = document["latency"]["p99_ns"].as_u64().expect("a time");
+    let open_p99_ns = document["open_p99_ns"].as_u64().expect("a time");
+    assert!(open_p99_ns > 500_000_000 && p99_ns < 300_000_000, "{p99_ns} {open_p99_ns}");
+}
+
 /// A server that accepts connections and answers nothing.
 fn silent() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -13,7 +13,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tcpwhy_core::experiment::PeerWindow;
 
 use crate::budget::{Budget, Exceeded, Metered};
-use crate::http::{Answers, Progress, Request, Response, ResponseError, ResponseReader};
+use crate::http::{Answers, Progress, Request, Response, ResponseError, ResponseReader, http2};
 use crate::target::Target;
 use crate::tls::{sentence, server_name};
 
@@ -107,6 +107,9 @@ pub enum ExchangeError {
     /// The port speaks TLS, and was asked in plain HTTP.
     #[error("the port speaks TLS and was asked in plain HTTP; write https://")]
     TlsPort,
+    /// The server speaks HTTP/2 and not HTTP/1.1.
+    #[error("the server speaks HTTP/2 and does not answer HTTP/1.1")]
+    Http2,
     /// The budget is spent.
     #[error("{0}")]
     Budget(Exceeded),
@@ -293,6 +296,17 @@ impl<'a> Connection<'a> {
         let mut timing = Timing { send_ns: nanos(began), ..Timing::default() };
         timing.wire_bytes = self.answer(&mut timing)?.wire_bytes;
         Ok(timing)
+    }
+
+    /// Returns whether the server answers the preface of HTTP/2 with its own.
+    pub fn speaks_http2(&mut self) -> bool {
+        if self.write(http2::PREFACE).is_err() {
+            return false;
+        }
+        match self.read(self.subject.timeout) {
+            Ok(read) => http2::begins(&self.buffer[..read]),
+            Err(_) => false,
+        }
     }
 
     /// Reads up to the end of an answer.

@@ -2,6 +2,7 @@
 //! responses in the received bytes.
 
 mod answers;
+pub mod http2;
 mod request;
 mod response;
 

@@ -8,6 +8,7 @@ use tcpwhy_core::model::Histogram;
 
 use super::failure::{Failure, FailureKind};
 use super::guard::End;
+use super::uneven::Standstill;
 
 /// Longest time that is recorded exactly, ns; a longer one is recorded as this.
 const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -31,6 +32,9 @@ pub struct Quantile {
     /// `true` if the value is a lower bound, because requests without an answer may change it.
     pub at_least: bool,
 }
+
+/// Number of different times that are spread evenly.
+const EVEN_STEPS: u64 = 1_000;
 
 /// Largest effect of requests without an answer on a quantile that is not marked as a bound.
 const SLIGHT: f64 = 0.01;
@@ -92,6 +96,22 @@ impl Times {
         let most_ns = (rank <= 1.0).then(|| of(&self.known, rank));
         let at_least = most_ns.is_none_or(|most| most as f64 > ns as f64 * (1.0 + SLIGHT));
         Quantile { ns, at_least }
+    }
+
+    /// Records times that are spread evenly up to the longest one.
+    pub(super) fn record_evenly(&mut self, longest_ns: u64, number: u64) {
+        let steps = number.clamp(1, EVEN_STEPS);
+        for step in 0..steps {
+            let part = number * (step + 1) / steps - number * step / steps;
+            let ns = (longest_ns as f64 * (step as f64 + 0.5) / steps as f64) as u64;
+            self.known.saturating_record_n(ns.max(1), part);
+        }
+    }
+
+    /// Returns the number of requests that took so long, or had no answer at this age.
+    pub(super) fn count_from(&self, ns: u64) -> u64 {
+        let of = |it: &Hdr<u64>| it.count_between(ns, it.high());
+        of(&self.known) + self.unanswered.as_ref().map_or(0, |it| of(it))
     }
 
     /// Returns the longest time.
@@ -169,6 +189,8 @@ pub struct LoadOutcome {
     pub samples: BTreeMap<FailureKind, String>,
     /// Number of answers by status code.
     pub statuses: BTreeMap<u16, u64>,
+    /// Times in which requests were in progress and none was answered, of all threads.
+    pub standstills: Vec<Standstill>,
     /// The results of each second.
     pub seconds: Vec<Second>,
     /// The `server` field of the first response that has one.

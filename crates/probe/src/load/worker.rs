@@ -18,6 +18,7 @@ use super::guard::{End, Latest};
 use super::outcome::LoadOutcome;
 use super::plan::{Pace, Plan, PlanError};
 use super::schedule::Schedule;
+use super::uneven::{STANDSTILL_NS, Standstill};
 
 /// Greatest number of bytes of one read.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -326,6 +327,15 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// Notes the time without an answer that ends now, if it was long. A request was in progress
+    /// since `asked_ns`.
+    fn note_standstill(&mut self, asked_ns: u64, now_ns: u64) {
+        let begin_ns = self.last_answer_ns.max(asked_ns).max(self.count_ns);
+        if now_ns.saturating_sub(begin_ns) >= STANDSTILL_NS {
+            self.outcome.standstills.push(Standstill { begin_ns, end_ns: now_ns });
+        }
+    }
+
     fn finish(mut self) -> LoadOutcome {
         let now_ns = self.now_ns();
         let stopped_ns = now_ns.min(self.end_ns);
@@ -346,6 +356,10 @@ impl<'a> Worker<'a> {
         let count = |phase| self.connections.iter().filter(|it| it.phase == phase).count() as u64;
         self.outcome.connecting = count(Phase::Connecting);
         self.outcome.shaking_hands = count(Phase::Handshaking);
+        let oldest_ns = self.connections.iter().filter_map(|it| it.asked_ns).min();
+        if let Some(oldest_ns) = oldest_ns {
+            self.note_standstill(oldest_ns, now_ns);
+        }
         let asked = self.connections.iter().filter_map(|it| it.asked_ns);
         for asked_ns in asked.filter(|it| *it >= self.count_ns) {
             self.outcome.unanswered += 1;

@@ -109,6 +109,19 @@ fn a_port_without_tls_gets_a_sentence_without_numbers_of_the_system() {
 }
 
 #[test]
+fn a_server_of_http2_alone_is_told_from_one_that_resets() {
+    let server = serve_with(|stream| {
+        // Unread bytes make the close a RST.
+        let _ = stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]);
+        let _ = stream.shutdown(std::net::Shutdown::Both);
+    });
+    let (report, status) = report(&[&format!("http://{server}/")]);
+    let verdict = report["doctor"]["verdict"].as_str().unwrap_or_default();
+    assert!(verdict.contains("speaks HTTP/2 and does not answer HTTP/1.1"), "{verdict}");
+    assert_eq!((status, &report["findings"]), (Some(2), &json!([])), "{report}");
+}
+
+#[test]
 fn a_word_that_is_meant_as_a_server_gets_its_form() {
     for (word, part) in [
         ("example.org", "tcpwhy http://example.org/"),

@@ -159,6 +159,7 @@ impl Worker<'_> {
         let connection = &mut self.connections[index];
         if let Some(asked_ns) = connection.asked_ns.take().filter(|it| *it >= self.count_ns) {
             let at_ns = now_ns - self.count_ns;
+            self.note_standstill(asked_ns, now_ns);
             self.last_answer_ns = now_ns;
             let latency_ns = now_ns - asked_ns;
             self.outcome.answer(latency_ns, response.status, response.wire_bytes, at_ns);
