@@ -36,6 +36,9 @@ const BYTES: u64 = 8 << 20;
 /// large, if it is also this much longer, ns: shorter waits come from the scheduler of this host.
 const SLOW_TIMES: u64 = 3;
 const SLOW_NS_MIN: u64 = 5_000_000;
+/// 99th percentile under a load from which on late answers are worth a sentence, ns: what a busy machine
+/// adds is shorter.
+const LATE_NS: u64 = 100_000_000;
 /// Up to this many connections, all packets are captured without a budget: a sample of so few
 /// connections would be too small.
 const WHOLE_MAX: usize = 10;
@@ -188,7 +191,8 @@ pub fn run(
                     _ => None,
                 };
                 subject.answers.add_load(&outcome.statuses, limited);
-                let loaded = of(&plan, &outcome);
+                let alone_ns = asked.layers().request_ns;
+                let loaded = of(&plan, &outcome, alone_ns);
                 let look = terminal::look(&wanted.display, wanted.all);
                 steps.done("load", began, words(&loaded, &look));
                 let is_over = loaded.errors > 0 || loaded.stopped.is_some();
@@ -276,8 +280,20 @@ fn tap(helper: &Helper, server: SocketAddr, connections: usize) -> Option<Tap> {
     tap.ok()
 }
 
-fn of(plan: &Plan, outcome: &LoadOutcome) -> Loaded {
+fn of(plan: &Plan, outcome: &LoadOutcome, alone_ns: u64) -> Loaded {
     let uneven = Uneven::of(plan, outcome);
+    let mut uneven: Vec<String> =
+        [uneven.standstill_words(), uneven.tail_words()].into_iter().flatten().collect();
+    let p99_ns = outcome.latency.quantile(0.99).ns;
+    if uneven.is_empty() && p99_ns >= LATE_NS && matches!(outcome.ended, Some(End::Slow { .. })) {
+        uneven.push(format!(
+            "With {} connections at a time most answers come late, p99 {}, where a request alone takes {}: \
+             requests wait for each other, or some are slow",
+            plan.connections,
+            units::duration(p99_ns),
+            units::duration(alone_ns)
+        ));
+    }
     let quantiles =
         [("p50_ns", outcome.latency.quantile(0.5)), ("p99_ns", outcome.latency.quantile(0.99))];
     let bounds = quantiles.iter().filter(|(_, it)| it.at_least);
@@ -292,7 +308,7 @@ fn of(plan: &Plan, outcome: &LoadOutcome) -> Loaded {
         at_least: bounds.map(|(name, _)| *name).collect(),
         statuses: outcome.statuses.clone(),
         errors: outcome.error_count(),
-        uneven: [uneven.standstill_words(), uneven.tail_words()].into_iter().flatten().collect(),
+        uneven,
         stopped: outcome
             .ended
             .as_ref()

@@ -21,6 +21,12 @@ const TAIL_SHARE_MAX: f64 = 0.2;
 /// Least number of requests of a tail.
 const TAIL_COUNT_MIN: u64 = 5;
 
+/// Greatest age of a request in progress when a standstill begins, as a multiple of the median latency
+/// and at least, ns. An older one was slow by itself: slow requests that have all connections at the
+/// same time are a tail.
+const AGE_TIMES: u64 = 10;
+const AGE_NS: u64 = 5_000_000;
+
 /// A time without any answer, although requests had been sent; ns since the load began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Standstill {
@@ -28,6 +34,9 @@ pub struct Standstill {
     pub begin_ns: u64,
     /// Its end.
     pub end_ns: u64,
+    /// Age of the oldest request in progress at its begin, ns.
+    #[serde(skip)]
+    pub age_ns: u64,
 }
 
 impl Standstill {
@@ -40,6 +49,7 @@ impl Standstill {
         let both = |one: &Standstill, other: &Standstill| Standstill {
             begin_ns: one.begin_ns.max(other.begin_ns),
             end_ns: one.end_ns.min(other.end_ns),
+            age_ns: one.age_ns.max(other.age_ns),
         };
         let pairs = ours.iter().flat_map(|one| theirs.iter().map(move |other| both(one, other)));
         pairs.filter(|it| it.begin_ns < it.end_ns && it.length_ns() >= STANDSTILL_NS).collect()
@@ -76,7 +86,8 @@ impl Uneven {
     pub fn of(plan: &Plan, outcome: &LoadOutcome) -> Uneven {
         let p50_ns = outcome.latency.quantile(0.5).ns;
         let least_ns = STANDSTILL_NS.max(STANDSTILL_TIMES.saturating_mul(p50_ns));
-        let is_long = |it: &&Standstill| it.length_ns() >= least_ns;
+        let age_ns = AGE_NS.max(AGE_TIMES.saturating_mul(p50_ns));
+        let is_long = |it: &&Standstill| it.length_ns() >= least_ns && it.age_ns <= age_ns;
         let standstills: Vec<Standstill> = match plan.connections {
             CONNECTIONS_MIN.. => outcome.standstills.iter().filter(is_long).copied().collect(),
             _ => Vec::new(),
@@ -164,7 +175,8 @@ mod tests {
             (0..number).for_each(|_| outcome.latency.record(ms * MS));
             outcome.requests += number;
         }
-        let still = |&(begin, end)| Standstill { begin_ns: begin * MS, end_ns: end * MS };
+        let still =
+            |&(begin, end)| Standstill { begin_ns: begin * MS, end_ns: end * MS, age_ns: 0 };
         outcome.standstills = standstills.iter().map(still).collect();
         outcome
     }
@@ -192,6 +204,10 @@ mod tests {
         assert!(stalled.latency.quantile(0.99).ns < 2 * MS);
         let words = uneven.standstill_words().expect("words");
         assert!(words.contains("stood still twice, for 1 s at most (from 2 s, 6 s on)"), "{words}");
+        // Slow requests had all connections.
+        let mut slow = stalled.clone();
+        slow.standstills.iter_mut().for_each(|it| it.age_ns = 30 * MS);
+        assert_eq!(Uneven::of(&plan(10), &slow).standstills, []);
         // The latency of a slow server is none, nor that of one connection.
         let slow = outcome(&[(300, 30)], &[(0, 300)]);
         assert_eq!(Uneven::of(&plan(10), &slow), Uneven::default());

@@ -327,12 +327,19 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Notes the time without an answer that ends now, if it was long. A request was in progress
-    /// since `asked_ns`.
+    /// Notes the time without an answer that ends now, if it was long, and requests were in progress:
+    /// one since `asked_ns`, which is now for none, and those of the connections.
     fn note_standstill(&mut self, asked_ns: u64, now_ns: u64) {
-        let begin_ns = self.last_answer_ns.max(asked_ns).max(self.count_ns);
+        let quiet_ns = now_ns.saturating_sub(self.last_answer_ns.max(self.count_ns));
+        if quiet_ns < STANDSTILL_NS {
+            return;
+        }
+        let others = self.connections.iter().filter_map(|it| it.asked_ns);
+        let oldest_ns = others.fold(asked_ns, u64::min);
+        let begin_ns = self.last_answer_ns.max(oldest_ns).max(self.count_ns);
         if now_ns.saturating_sub(begin_ns) >= STANDSTILL_NS {
-            self.outcome.standstills.push(Standstill { begin_ns, end_ns: now_ns });
+            let age_ns = begin_ns.saturating_sub(oldest_ns);
+            self.outcome.standstills.push(Standstill { begin_ns, end_ns: now_ns, age_ns });
         }
     }
 
@@ -356,10 +363,7 @@ impl<'a> Worker<'a> {
         let count = |phase| self.connections.iter().filter(|it| it.phase == phase).count() as u64;
         self.outcome.connecting = count(Phase::Connecting);
         self.outcome.shaking_hands = count(Phase::Handshaking);
-        let oldest_ns = self.connections.iter().filter_map(|it| it.asked_ns).min();
-        if let Some(oldest_ns) = oldest_ns {
-            self.note_standstill(oldest_ns, now_ns);
-        }
+        self.note_standstill(now_ns, now_ns);
         let asked = self.connections.iter().filter_map(|it| it.asked_ns);
         for asked_ns in asked.filter(|it| *it >= self.count_ns) {
             self.outcome.unanswered += 1;
