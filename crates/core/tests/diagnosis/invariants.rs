@@ -336,6 +336,8 @@ fn cases() -> u32 {
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: cases(),
+        // However many cases are asked for.
+        max_global_rejects: u32::MAX,
         // Seeds choose among the traces, and mean other cases once there are more of these: a
         // failing case becomes a trace as well.
         ..ProptestConfig::default()
