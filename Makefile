@@ -43,8 +43,8 @@ lint: ## check format and lints
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 bench: build ## compare time and memory with other tools, and see them grow (root; about 10 minutes)
-	cargo build --release --locked -p tcpwhy-core --example multiply
-	TCPWHY=$(TCPWHY) MULTIPLY=$(TARGET)/release/examples/multiply bench/bench.sh
+	cargo build --release --locked -p tcpwhy-core --example multiply --example stages
+	TCPWHY=$(TCPWHY) MULTIPLY=$(TARGET)/release/examples/multiply STAGES=$(TARGET)/release/examples/stages bench/bench.sh
 
 bench-live: build ## what watching costs a saturated server, beside tcpdump and strace (root; SOAK_MINUTES=30: memory too)
 	TCPWHY=$(TCPWHY) bench/live.sh

@@ -14,8 +14,8 @@ use crate::findings::connection_report;
 use crate::join::Sites;
 use crate::model::{Cause, ConnectionReport, Culprit, Window};
 use crate::picture::{self, ExchangeRow};
-use crate::pipeline::Options;
-use crate::second_pass::SecondPass;
+use crate::pipeline::{Batch, Event, Options};
+use crate::second_pass::{self, SecondPass};
 use crate::tcp::{Chain, Connection, Exchange, Sink};
 use crate::wire::Side;
 
@@ -69,6 +69,9 @@ pub struct Pass<R> {
     sites: Sites,
 }
 
+/// The connections of the second pass, whose frames are decoded elsewhere.
+pub(crate) struct Connections<R>(second_pass::Connections<Given<R>>);
+
 struct Given<R> {
     rows: R,
     /// Kept between exchanges, so that no exchange allocates one.
@@ -89,12 +92,12 @@ impl<R: Rows> Pass<R> {
     pub fn take(&mut self, block: &Block) {
         self.pass.take(block, |_, _| {});
         let lookups = self.pass.take_finished_lookups();
-        give(&mut self.pass.sink.rows, lookups, &self.window, &self.sites);
+        give(&mut self.pass.sink().rows, lookups, &self.window, &self.sites);
     }
 
     /// Returns the receiver, with the rows so far.
     pub fn rows_mut(&mut self) -> &mut R {
-        &mut self.pass.sink.rows
+        &mut self.pass.sink().rows
     }
 
     /// Passes on the connections and look-ups that are still open, and returns the receiver.
@@ -107,12 +110,39 @@ impl<R: Rows> Pass<R> {
 
 /// Passes on those of `lookups` that the report counts: that lie in its time, and, of two places, that
 /// the first has seen.
-fn give(rows: &mut impl Rows, lookups: Vec<Lookup>, window: &Window, sites: &Sites) {
+pub(crate) fn give(
+    rows: &mut impl Rows,
+    lookups: Vec<Lookup>,
+    window: &Window,
+    sites: &Sites,
+) {
     for lookup in lookups {
         let place = lookup.queries.first().map_or(0, |query| sites.place(query.query_frame));
         if place == 0 && window.overlaps(lookup.start_ns, lookup.end_ns) {
             rows.lookup(&lookup);
         }
+    }
+}
+
+impl<R: Rows> Connections<R> {
+    /// Begins with the options of the first pass.
+    pub fn new(options: &Options, rows: R) -> Self {
+        Self(second_pass::Connections::new(options, Given { rows, stalls: Vec::new() }))
+    }
+
+    /// Processes the segments of a block.
+    pub fn take(&mut self, batch: &Batch, block: &Block) {
+        self.0.take(batch, block);
+    }
+
+    /// Processes one event of a connection with this flow hash, and the payload of a segment.
+    pub fn take_event(&mut self, flow_hash: u64, event: &Event<'_>, payload: &[u8]) {
+        self.0.take_event(flow_hash, event, payload);
+    }
+
+    /// Passes on the connections that are still open, and returns the receiver.
+    pub fn finish(self) -> R {
+        self.0.finish().rows
     }
 }
 

@@ -12,6 +12,7 @@ mod interrupt;
 mod options;
 mod percentiles;
 mod report;
+mod stages;
 mod table;
 
 use pyo3::prelude::*;
@@ -54,7 +55,9 @@ mod _native {
     #[pymodule_export]
     use super::report::{Analysis, read};
     #[pymodule_export]
-    use super::table::{Batch, Batches, Table, stream};
+    use super::stages::{Bucket, Run, Scatter, StageError, peek, plan};
+    #[pymodule_export]
+    use super::table::{Batch, Batches, Table, no_rows, stream};
     #[pymodule_export]
     use super::{causes, main, manual};
     use pyo3::prelude::*;

@@ -60,14 +60,21 @@ impl Origin {
 }
 
 /// Gathers the rows of the tables that are wanted.
-struct Gathered {
+pub struct Gathered {
     wanted: Vec<(tables::Table, Columns)>,
     ready: VecDeque<(tables::Table, RecordBatch)>,
     failed: Option<ArrowError>,
 }
 
 impl Gathered {
-    fn push(&mut self, table: tables::Table, row: impl Iterator<Item = tables::Cell>) {
+    /// Begins with no row.
+    pub fn new(wanted: &[tables::Table]) -> Self {
+        let wanted = wanted.iter().map(|it| (*it, Columns::new(it.columns()))).collect();
+        Self { wanted, ready: VecDeque::new(), failed: None }
+    }
+
+    /// Adds a row, if its table is wanted.
+    pub fn push(&mut self, table: tables::Table, row: impl Iterator<Item = tables::Cell>) {
         let Some((_, columns)) = self.wanted.iter_mut().find(|(it, _)| *it == table) else {
             return;
         };
@@ -86,6 +93,36 @@ impl Gathered {
             Ok(batch) => self.ready.push_back((table, batch)),
             Err(error) => self.failed = Some(error),
         }
+    }
+}
+
+impl Gathered {
+    /// Moves all rows into batches that are ready.
+    fn hand_over_all(&mut self) {
+        let begun = self.wanted.iter().filter(|(_, columns)| columns.rows > 0);
+        for table in begun.map(|(table, _)| *table).collect::<Vec<_>>() {
+            self.hand_over(table);
+        }
+    }
+
+    /// Removes and returns the batches that are ready.
+    ///
+    /// # Errors
+    /// Rows could not be made a batch.
+    pub fn take_ready(&mut self) -> PyResult<Vec<Batch>> {
+        match self.failed.take() {
+            Some(error) => Err(arrow_error(error)),
+            None => Ok(self.ready.drain(..).map(Batch::of).collect()),
+        }
+    }
+
+    /// Removes and returns all rows.
+    ///
+    /// # Errors
+    /// As for [`take_ready`](Self::take_ready).
+    pub fn take_all(&mut self) -> PyResult<Vec<Batch>> {
+        self.hand_over_all();
+        self.take_ready()
     }
 }
 
@@ -150,8 +187,7 @@ enum Broken {
 
 impl Stream {
     fn new(capture: CaptureSet, options: &Options, wanted: &[tables::Table]) -> Self {
-        let wanted = wanted.iter().map(|it| (*it, Columns::new(it.columns()))).collect();
-        let rows = Gathered { wanted, ready: VecDeque::new(), failed: None };
+        let rows = Gathered::new(wanted);
         Self { passing: Passing::new(capture, options, rows), last: VecDeque::new() }
     }
 
@@ -174,10 +210,7 @@ impl Stream {
                 return Ok(Some(self.last.pop_front()));
             }
             if let Some(mut rows) = self.passing.step().map_err(Broken::Capture)? {
-                let begun = rows.wanted.iter().filter(|(_, columns)| columns.rows > 0);
-                for table in begun.map(|(table, _)| *table).collect::<Vec<_>>() {
-                    rows.hand_over(table);
-                }
+                rows.hand_over_all();
                 if let Some(error) = rows.failed {
                     return Err(Broken::Arrow(error));
                 }
@@ -357,6 +390,12 @@ pub struct Batch {
     rows: RecordBatch,
 }
 
+impl Batch {
+    fn of((table, rows): (tables::Table, RecordBatch)) -> Self {
+        Self { table: table.name().to_owned(), rows }
+    }
+}
+
 #[pymethods]
 impl Batch {
     /// The name of the table.
@@ -425,11 +464,7 @@ impl Batches {
                     Remaining::Kept(batch) => Ok(Some(batch.take())),
                     Remaining::Read(stream) => {
                         let next = stream.next_until(Some(Instant::now() + LOOKS_EVERY))?;
-                        let batch = |(table, rows): (tables::Table, RecordBatch)| Batch {
-                            table: table.name().to_owned(),
-                            rows,
-                        };
-                        Ok(next.map(|batch_or_end| batch_or_end.map(batch)))
+                        Ok(next.map(|batch_or_end| batch_or_end.map(Batch::of)))
                     }
                 });
             match next {
@@ -440,6 +475,16 @@ impl Batches {
             }
         }
     }
+}
+
+/// Returns a table without rows, for its columns.
+///
+/// # Errors
+/// `ValueError` for a table that does not exist.
+#[pyfunction]
+pub fn no_rows(table: &str) -> PyResult<Table> {
+    let table = arrow::table(table)?;
+    Ok(Table::kept(table.name(), Columns::new(table.columns())))
 }
 
 /// Iterates over batches of the tables that are named, without a report: the captures are read once.

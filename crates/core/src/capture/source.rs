@@ -18,7 +18,7 @@ pub enum Open {
 
 /// The place and clock of a capture, if it is one of several that show the same packets at two
 /// places (see [`crate::join`]).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Site {
     /// `true` for the second place, which is further from the clients.
     pub is_second: bool,

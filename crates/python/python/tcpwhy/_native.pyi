@@ -1,7 +1,7 @@
 """The compiled part of tcpwhy; the package beside it is what programs use."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn, final
+from typing import Any, Literal, NoReturn, final
 
 from ._options import Keywords
 
@@ -9,12 +9,19 @@ __all__ = [
     "Analysis",
     "Batch",
     "Batches",
+    "Bucket",
+    "Run",
+    "Scatter",
+    "StageError",
     "Table",
     "__version__",
     "causes",
     "compare",
     "main",
     "manual",
+    "no_rows",
+    "peek",
+    "plan",
     "read",
     "stream",
 ]
@@ -24,11 +31,19 @@ __version__: str
 # The name of a capture, with its bytes or the file object; None where the name is a path.
 _Captures = Sequence[tuple[str, Any]]
 
+# Path, size in bytes, time of the first frame in ns, problem.
+_Seen = tuple[str, int | None, int | None, str | None]
+# Stage, bucket, order, blob.
+_Piece = tuple[Literal["bucket", "control", "totals"], int | None, tuple[int, int, int], bytes]
+
 def main(words: Sequence[str]) -> NoReturn: ...
 def causes() -> list[tuple[str, str, str]]: ...
 def manual(cause: str, width: int) -> str | None: ...
 def read(captures: _Captures, options: Keywords) -> Analysis: ...
+def no_rows(table: str) -> Table: ...
 def stream(captures: _Captures, tables: Sequence[str], options: Keywords) -> Batches: ...
+def peek(name: str, content: Any) -> _Seen: ...
+def plan(files: Sequence[_Seen]) -> tuple[list[int], int]: ...
 def compare(
     before: Analysis | tuple[str, bytes],
     after: Analysis | tuple[str, bytes],
@@ -91,3 +106,32 @@ class Batches:
 
     def __iter__(self) -> Batches: ...
     def __next__(self) -> Batch: ...
+
+class StageError(ValueError):
+    """A stage refuses its input: a blob is damaged, missing, or of another version or other options."""
+
+@final
+class Run:
+    def __new__(cls, first_ns: int, seed: int, buckets: int, options: Keywords) -> Run: ...
+    def scatter(self, number: int, name: str, content: Any) -> Scatter: ...
+    def control(self, chunks: Sequence[bytes]) -> tuple[bytes, bytes]: ...
+    def lookup_rows(self, lookups: bytes) -> list[Batch]: ...
+    def bucket(self, bucket: int, told: bytes, tables: Sequence[str]) -> Bucket: ...
+    def merge(self, partials: Sequence[bytes]) -> bytes: ...
+    def settle(
+        self,
+        partials: Sequence[bytes],
+        lookups: bytes,
+        totals: Sequence[bytes],
+        names: Sequence[str],
+    ) -> tuple[str, list[Batch]]: ...
+
+@final
+class Scatter:
+    def __iter__(self) -> Scatter: ...
+    def __next__(self) -> _Piece: ...
+
+@final
+class Bucket:
+    def take(self, chunk: bytes) -> list[Batch]: ...
+    def finish(self) -> tuple[bytes, list[Batch]]: ...
