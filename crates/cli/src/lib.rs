@@ -23,6 +23,7 @@ mod host;
 mod load;
 pub mod man;
 mod mcp;
+mod meant;
 mod nothing_left;
 pub mod one_of;
 pub mod output;
@@ -31,6 +32,7 @@ mod page;
 mod probe;
 pub mod program;
 pub mod progress;
+mod proxy;
 mod sandbox;
 #[cfg(target_os = "linux")]
 mod sockets;
