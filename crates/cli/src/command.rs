@@ -1,7 +1,9 @@
 //! The commands of `tcpwhy`, and which module does each.
 
 use crate::error::{Error, causes};
-use crate::{annotate, anonymize, compare, explain, load, man, output, page, program, terminal};
+use crate::{
+    annotate, anonymize, compare, explain, load, man, mcp, output, page, program, terminal,
+};
 #[cfg(target_os = "linux")]
 use crate::{dns, doctor, drops, host, probe, sockets, treat, watch};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -65,6 +67,9 @@ enum Command {
     /// Copies a capture with pseudonyms and without payload; the copy gives the same diagnosis
     #[command(after_help = anonymize::EXAMPLES, arg_required_else_help = true)]
     Anonymize(Box<anonymize::Anonymize>),
+    /// Serves the diagnosis as tools to an assistant, over the Model Context Protocol
+    #[command(after_help = mcp::EXAMPLES, arg_required_else_help = true)]
+    Mcp(Box<mcp::Mcp>),
     /// Lists the TCP sockets of the running system: options, limits, queues, and what they cost
     #[cfg(target_os = "linux")]
     #[command(after_help = sockets::EXAMPLES)]
@@ -142,6 +147,7 @@ pub fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Some(Command::Probe(arguments)) => probe::run(&arguments),
         Some(Command::Annotate(arguments)) => annotate::run(&arguments),
+        Some(Command::Mcp(arguments)) => mcp::run(&arguments),
         Some(Command::Report(arguments)) => page::run(&arguments),
         Some(Command::Anonymize(arguments)) => anonymize::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use tcpwhy_core::capture::{CaptureSet, Source};
-use tcpwhy_core::compare::{Measured, Options, compare};
+use tcpwhy_core::compare::{Comparison, Measured, Options, compare};
 use tcpwhy_core::model::Report;
 use tcpwhy_core::picture::Picture;
 use tcpwhy_core::report::comparison;
@@ -30,6 +30,9 @@ Examples:
 Exit status: 0 shown to be faster or equal, without a new fault; 1 slower, or a new fault; 2 the runs
 are not comparable (other ports or requests), or the work could not be done; 3 not shown: so few
 exchanges cannot tell.";
+
+/// Share of the latency before, per cent, below which changes are ignored, if the user does not say.
+pub const MIN_CHANGE_PERCENT: &str = "5";
 
 #[derive(Debug, Args)]
 pub struct Compare {
@@ -50,7 +53,7 @@ pub struct Compare {
     pub output: Option<PathBuf>,
 
     /// Ignore changes below this share of the latency before, in per cent
-    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "5")]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = MIN_CHANGE_PERCENT)]
     pub min_change: f64,
 
     /// The side whose captures are compared, for directories made by the lab
@@ -92,10 +95,7 @@ pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
         }
     };
     let interrupted = terminal::interruptible();
-    let before = side(&asked.before, asked, state.as_ref(), interrupted)?;
-    let after = side(&asked.after, asked, state.as_ref(), interrupted)?;
-    let (runs, options) = ([before.page, after.page], Options { min_change: asked.min_change });
-    let compared = compare(before.measured, after.measured, options)?;
+    let (compared, runs) = compared(asked, state.as_ref(), interrupted)?;
     let aside = page.as_ref().is_some_and(Written::is_standard_output);
     if let Some(page) = page {
         let value = comparison::to_json(&compared, env!("CARGO_PKG_VERSION"));
@@ -109,6 +109,20 @@ pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
     };
     output::print_beside(&text, aside)?;
     Ok(ExitCode::from(compared.outcome() as u8))
+}
+
+/// Reads both runs and compares them. Also returns the data of both for the HTML page.
+///
+/// # Errors [`Error`] if one run cannot be read or has nothing to compare.
+pub fn compared(
+    asked: &Compare,
+    state: Option<&State>,
+    interrupted: &AtomicBool,
+) -> Result<(Comparison, [String; 2]), Error> {
+    let before = side(&asked.before, asked, state, interrupted)?;
+    let after = side(&asked.after, asked, state, interrupted)?;
+    let options = Options { min_change: asked.min_change };
+    Ok((compare(before.measured, after.measured, options)?, [before.page, after.page]))
 }
 
 /// One side of a comparison.
@@ -209,7 +223,7 @@ fn of_vantage(labels: &Path, vantage: Side) -> Vec<PathBuf> {
 }
 
 /// Returns whether a file begins as a capture does, plain or compressed.
-fn is_capture(path: &Path) -> bool {
+pub fn is_capture(path: &Path) -> bool {
     let again = path.to_owned();
     let source = Source::file("", None, move || fs::File::open(&again));
     CaptureSet::new(vec![source]).is_ok()

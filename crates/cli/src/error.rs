@@ -17,6 +17,18 @@ pub enum Error {
     Missing { path: String, folder: String },
     #[error("{path}: there is no such file or command; did you mean `tcpwhy {meant}`?")]
     Mistyped { path: String, meant: String },
+    #[error("{path}: is no folder that can be read; name a folder of captures")]
+    FolderRead { path: String, source: io::Error },
+    #[error(
+        "{path}: there is no such file in the folders of this server; `captures` lists the files"
+    )]
+    Outside { path: String },
+    #[error("the arguments of the tool are wrong: {0}")]
+    Arguments(serde_json::Error),
+    #[error("{0}")]
+    Argument(String),
+    #[error("no assistant that speaks the Model Context Protocol is at standard input")]
+    Protocol(#[source] io::Error),
     #[error("no command or cause is called `{word}`{meant}; tcpwhy help shows the commands")]
     NoHelp { word: String, meant: String },
     #[error("{path}: is a directory; name the captures in it: tcpwhy {path}/*.pcap*")]
@@ -189,7 +201,12 @@ pub enum Error {
 
 /// Returns an error with all its sources in one line, as it is printed.
 pub fn sentences(error: &dyn std::error::Error) -> String {
-    let mut text = format!("tcpwhy: {error}");
+    format!("tcpwhy: {}", sentence(error))
+}
+
+/// Returns an error with all its sources in one line.
+pub fn sentence(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
         let words = error.to_string();

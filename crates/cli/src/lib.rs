@@ -22,6 +22,7 @@ mod explain;
 mod host;
 mod load;
 pub mod man;
+mod mcp;
 mod nothing_left;
 pub mod one_of;
 pub mod output;

@@ -211,6 +211,15 @@ impl Entry {
     }
 }
 
+/// Returns a word in the form in which a shell takes it as it is.
+pub(super) fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-:@,+=".contains(&byte);
+    if !word.is_empty() && word.bytes().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// Text of `undo` for advice that changes nothing.
 const NOTHING: &str = "nothing was changed";
 
@@ -247,5 +256,17 @@ impl Change {
         undo: impl Into<String>,
     ) -> Self {
         Self { what: what.into(), command: None, risk: risk.into(), undo: undo.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_takes_names_as_they_are() {
+        assert_eq!(quoted("/sys/fs/cgroup/a.slice"), "/sys/fs/cgroup/a.slice");
+        assert_eq!(quoted(r"a\x2db.service"), r"'a\x2db.service'");
+        assert_eq!(quoted("it's; rm"), r"'it'\''s; rm'");
     }
 }

@@ -1,5 +1,6 @@
 //! The facts that the checks judge: they are read once and judged by pure functions.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::Serialize;
@@ -15,9 +16,11 @@ use super::report::{Finding, Whose};
 use super::rules::Rules;
 use super::sockets::Sockets;
 use super::sysctl::Sysctls;
+use super::work::Work;
 use tcpwhy_live::counters::Growth;
 use tcpwhy_live::link::Link;
 use tcpwhy_live::resolver::Resolver;
+use tcpwhy_live::route::{Neighbours, NextHop};
 
 /// Facts read from a host.
 #[derive(Debug, Clone, Default)]
@@ -38,8 +41,12 @@ pub struct Facts {
     pub addresses: Vec<IpAddr>,
     /// Interfaces.
     pub links: Vec<Link>,
-    /// Entries of the neighbour tables of IPv4 and IPv6.
-    pub neighbours: [u64; 2],
+    /// Neighbour tables of IPv4 and IPv6.
+    pub neighbours: Neighbours,
+    /// Where packets for peers that were waited for, and for nameservers, are sent first.
+    pub next_hops: BTreeMap<IpAddr, NextHop>,
+    /// What programs with sockets did and waited for.
+    pub work: Work,
     /// Number of CPUs.
     pub cpus: u64,
     /// Programs that hold sockets.

@@ -20,6 +20,7 @@ pub mod report;
 pub mod rules;
 pub mod sockets;
 pub mod sysctl;
+pub mod work;
 
 use std::time::Duration;
 

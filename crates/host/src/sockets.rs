@@ -1,12 +1,12 @@
 //! The TCP sockets of a namespace during a sample: the longest queues of listeners, the ports that
 //! each destination uses, and the connections that are held back.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
 use tcpwhy_live::diag::{Entry, Memory, TcpState};
 use tcpwhy_live::options::Options;
-use tcpwhy_live::process::Process;
+use tcpwhy_live::process::{Holders, Process};
 use tcpwhy_live::tcp_info::TcpInfo;
 
 /// Sockets of the sample.
@@ -21,6 +21,26 @@ pub struct Sockets {
     pub held: Vec<Connection>,
     /// Number of sockets in each state at the end of the sample.
     pub states: HashMap<TcpState, u64>,
+    /// Listening addresses that each process serves, by the process's number: it holds the
+    /// listener, or a connection that was made to it.
+    pub served: BTreeMap<u32, BTreeSet<SocketAddr>>,
+    /// Connection attempts of the sample that were not answered at once, by destination.
+    pub attempts: Vec<Attempts>,
+}
+
+/// Attempts to connect to one destination, seen during the sample.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempts {
+    /// The other end.
+    pub peer: SocketAddr,
+    /// Number of attempts.
+    pub attempts: u64,
+    /// How often a SYN was sent again in the attempt with most of them.
+    pub syn_retransmits_max: u64,
+    /// `true` if a connection to this destination was there as well.
+    pub has_connection: bool,
+    /// A process that tries; `None` if it has ended or may not be looked into.
+    pub process: Option<Process>,
 }
 
 /// A listening socket.
@@ -127,6 +147,13 @@ impl Connection {
         self.holds >= 3 && self.holds * 10 >= self.looks && self.options.nodelay == Some(false)
     }
 
+    /// Returns whether the peer has not acknowledged data that was sent three times or more.
+    pub fn is_unanswered(&self) -> bool {
+        self.after.tcpi_retransmits >= 2
+            && self.after.tcpi_unacked > 0
+            && self.state != TcpState::SynSent
+    }
+
     /// Returns whether the local application leaves so much data unread that the peer may not send.
     pub fn is_unread(&self) -> bool {
         let window = self.after.tcpi_rcv_wnd_bytes.unwrap_or(u64::MAX);
@@ -153,6 +180,27 @@ impl Connection {
     /// Returns `PROGRAM (pid N)`.
     pub fn program(&self) -> String {
         program(self.process.as_ref())
+    }
+}
+
+impl Attempts {
+    /// Returns whether the destination does not answer: a SYN was sent again, which takes a second
+    /// (RFC 6298 §2.1), or many attempts were begun and none made a connection.
+    pub fn is_unanswered(&self) -> bool {
+        self.syn_retransmits_max > 0 || self.attempts >= ATTEMPTS_MIN && !self.has_connection
+    }
+}
+
+/// Attempts without a connection from which on a destination does not answer.
+const ATTEMPTS_MIN: u64 = 5;
+
+impl Sockets {
+    /// Returns the addresses of peers that were waited for.
+    pub(super) fn awaited_peers(&self) -> BTreeSet<IpAddr> {
+        let attempts = self.attempts.iter();
+        let held = self.held.iter().filter(|it| it.is_unanswered());
+        let all = attempts.map(|it| it.peer).chain(held.map(|it| it.peer));
+        all.map(|peer| peer.ip().to_canonical()).collect()
     }
 }
 
@@ -228,6 +276,31 @@ pub(super) fn destinations(
     });
     found.truncate(DESTINATIONS_MAX);
     found
+}
+
+/// Listening addresses that each process serves.
+pub(super) fn served(entries: &[Entry], holders: &Holders) -> BTreeMap<u32, BTreeSet<SocketAddr>> {
+    let listeners = entries.iter().filter(|entry| entry.state == TcpState::Listen);
+    let mut by_port: HashMap<u16, Vec<SocketAddr>> = HashMap::new();
+    for listener in listeners {
+        by_port.entry(listener.local.port()).or_default().push(listener.local);
+    }
+    let mut served: BTreeMap<u32, BTreeSet<SocketAddr>> = BTreeMap::new();
+    for entry in entries.iter().filter(|entry| entry.inode != 0) {
+        let Some(locals) = by_port.get(&entry.local.port()) else { continue };
+        let local = match entry.state {
+            TcpState::Listen => entry.local,
+            // With several listeners of the port, that of the address, or else the one for all.
+            _ => match locals.iter().find(|it| it.ip() == entry.local.ip()) {
+                Some(own) => *own,
+                None => locals[0],
+            },
+        };
+        for process in holders.all_of(entry.inode) {
+            served.entry(process.pid).or_default().insert(local);
+        }
+    }
+    served
 }
 
 /// Greatest number of destinations that are kept.

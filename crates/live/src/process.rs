@@ -44,6 +44,9 @@ pub struct Holders {
     /// that share a socket after fork (nginx's workers and their master) share its inode. A child
     /// that is about to run another program has it for a moment only, and its id may be lower.
     pub by_inode: HashMap<u32, Holder>,
+    /// The other processes that hold the same socket, by its inode: indices in
+    /// [`Holders::processes`], such as those of nginx's workers for a listener.
+    pub shared: HashMap<u32, Vec<usize>>,
     /// Processes whose descriptors may not be read: another user's, without `CAP_SYS_PTRACE`.
     pub unreadable: u64,
 }
@@ -81,8 +84,19 @@ impl Holders {
         self.processes.push(describe(pid));
         let process = self.processes.len() - 1;
         for (inode, fd) in sockets {
-            self.by_inode.entry(inode).or_insert(Holder { process, fd });
+            let first = self.by_inode.entry(inode).or_insert(Holder { process, fd });
+            if first.process != process {
+                self.shared.entry(inode).or_default().push(process);
+            }
         }
+    }
+
+    /// Returns all processes that hold the socket with this inode, the one that started first in
+    /// front.
+    pub fn all_of(&self, inode: u32) -> impl Iterator<Item = &Process> {
+        let first = self.by_inode.get(&inode).map(|holder| holder.process);
+        let others = self.shared.get(&inode).into_iter().flatten().copied();
+        first.into_iter().chain(others).filter_map(|index| self.processes.get(index))
     }
 }
 
@@ -204,5 +218,15 @@ mod tests {
         let holder = holders.by_inode[&inode.parse().unwrap()];
         assert_eq!(holder.fd, listener.as_raw_fd() as u32);
         assert_eq!(holders.processes[holder.process].pid, own);
+    }
+
+    #[test]
+    fn all_processes_that_share_a_socket_are_known() {
+        let mut holders = Holders::default();
+        let own = std::process::id();
+        holders.add(own, Some(vec![(77, 3), (78, 4), (77, 5)]));
+        holders.add(1, Some(vec![(77, 9)]));
+        let pids = |inode| holders.all_of(inode).map(|it| it.pid).collect::<Vec<_>>();
+        assert_eq!((pids(77), pids(78), pids(79)), (vec![own, 1], vec![own], vec![]));
     }
 }

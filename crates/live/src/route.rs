@@ -6,13 +6,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::counters::Counters;
 use crate::link::Link;
-use crate::netlink::{Netlink, attributes, word};
+use crate::netlink::{Netlink, attributes, put, word};
 
 const RTM_GETLINK: u16 = 18;
 const RTM_GETADDR: u16 = 22;
+const RTM_GETROUTE: u16 = 26;
 const RTM_GETNEIGH: u16 = 30;
 const RTM_GETQDISC: u16 = 38;
 const TC_H_ROOT: u32 = u32::MAX;
+/// States of a neighbour (linux/neighbour.h): its address is being asked for, and none was found.
+const NUD_INCOMPLETE: u16 = 0x01;
+const NUD_FAILED: u16 = 0x20;
 const IFF_UP: u32 = 1;
 const IFF_LOOPBACK: u32 = 8;
 
@@ -28,6 +32,36 @@ const STATS: [(&str, usize); 9] = [
     ("rx_fifo_errors", 14),
     ("rx_missed_errors", 15),
 ];
+
+/// The neighbour tables of a namespace: the hosts on its links.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Neighbours {
+    /// Number of entries of IPv4 and IPv6.
+    pub counts: [u64; 2],
+    /// Neighbours that do not answer the question for their link address (ARP, RFC 826; neighbour
+    /// discovery, RFC 4861).
+    pub unresolved: Vec<Neighbour>,
+}
+
+/// A host on the same link whose link address was not found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Its address.
+    pub address: IpAddr,
+    /// Number of the interface behind which it should be.
+    pub link: u32,
+    /// `true` once the kernel gave up (`FAILED`), `false` while it asks (`INCOMPLETE`).
+    pub is_failed: bool,
+}
+
+/// The host on a link to which packets for an address are sent first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextHop {
+    /// The gateway, or the address itself if it is on the link.
+    pub address: IpAddr,
+    /// Number of the interface.
+    pub link: u32,
+}
 
 /// A connection to the kernel's routing tables.
 #[derive(Debug)]
@@ -72,19 +106,73 @@ impl Route {
         Ok(found)
     }
 
-    /// Entries of the neighbour tables of IPv4 and IPv6.
+    /// Neighbour tables of IPv4 and IPv6.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn neighbours(&mut self) -> io::Result<[u64; 2]> {
-        let mut counts = [0; 2];
-        for (family, count) in [libc::AF_INET, libc::AF_INET6].into_iter().zip(&mut counts) {
+    pub fn neighbours(&mut self) -> io::Result<Neighbours> {
+        let mut found = Neighbours::default();
+        for (family, count) in [libc::AF_INET, libc::AF_INET6].into_iter().zip(&mut found.counts) {
             let mut request = [0; 12];
             request[0] = family as u8;
-            self.0.dump(RTM_GETNEIGH, &request, |_| *count += 1)?;
+            self.0.dump(RTM_GETNEIGH, &request, |body| {
+                *count += 1;
+                found.unresolved.extend(unresolved(body));
+            })?;
         }
-        Ok(counts)
+        Ok(found)
     }
+
+    /// Returns where packets for `to` are sent first.
+    ///
+    /// # Errors
+    /// There is no route to it.
+    pub fn next_hop(&mut self, to: IpAddr) -> io::Result<NextHop> {
+        // struct rtmsg: family, length of the destination's prefix.
+        let mut body = vec![0; 12];
+        let octets = match to {
+            IpAddr::V4(to) => to.octets().to_vec(),
+            IpAddr::V6(to) => to.octets().to_vec(),
+        };
+        body[0] = if to.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET } as u8;
+        body[1] = octets.len() as u8 * 8;
+        put(&mut body, RTA_DST, &octets);
+        let mut hop = NextHop { address: to, link: 0 };
+        self.0.ask(RTM_GETROUTE, 0, &body, |body| {
+            for (kind, value) in attributes(body.get(12..).unwrap_or_default()) {
+                match kind {
+                    RTA_OIF => hop.link = word(value, 0),
+                    RTA_GATEWAY => hop.address = address(value).unwrap_or(hop.address),
+                    // struct rtvia: the family, then a gateway of the other IP version.
+                    RTA_VIA => {
+                        let via = value.get(2..).and_then(address);
+                        hop.address = via.unwrap_or(hop.address);
+                    }
+                    _ => {}
+                }
+            }
+        })?;
+        Ok(hop)
+    }
+}
+
+/// Attributes of a route (linux/rtnetlink.h).
+const RTA_DST: u16 = 1;
+const RTA_OIF: u16 = 4;
+const RTA_GATEWAY: u16 = 5;
+const RTA_VIA: u16 = 18;
+
+/// Parses `struct ndmsg` (family, interface, state) and its attributes; `None` for a neighbour that
+/// is known.
+fn unresolved(body: &[u8]) -> Option<Neighbour> {
+    let state = u16::from_ne_bytes(*body.get(8..)?.first_chunk()?);
+    if state & (NUD_INCOMPLETE | NUD_FAILED) == 0 {
+        return None;
+    }
+    // NDA_DST.
+    let mut all = attributes(body.get(12..)?);
+    let address = all.find_map(|(kind, value)| (kind == 1).then(|| address(value)))??;
+    Some(Neighbour { address, link: word(body, 4), is_failed: state & NUD_FAILED != 0 })
 }
 
 fn text(value: &[u8]) -> String {
@@ -169,6 +257,30 @@ mod tests {
         let loopback = links.iter().find(|link| link.is_loopback).unwrap();
         assert!(loopback.mtu > 0 && counters.has(&format!("{}.rx_dropped", loopback.name)));
         assert!(route.addresses().is_ok() && route.neighbours().is_ok());
+        let own = "127.0.0.1".parse().unwrap();
+        let hop = NextHop { address: own, link: loopback.index };
+        assert_eq!(route.next_hop(own).unwrap(), hop);
+    }
+
+    #[test]
+    fn neighbours_without_a_link_address_are_told_from_the_others() {
+        // struct ndmsg of 10.9.0.7 behind interface 2, and its NDA_DST.
+        let message = |state: u16| {
+            let mut body = vec![2, 0, 0, 0];
+            body.extend(2u32.to_ne_bytes());
+            body.extend(state.to_ne_bytes());
+            body.extend([0, 1]);
+            put(&mut body, 1, &[10, 9, 0, 7]);
+            body
+        };
+        let failed = unresolved(&message(NUD_FAILED)).unwrap();
+        let address = "10.9.0.7".parse().unwrap();
+        assert_eq!(failed, Neighbour { address, link: 2, is_failed: true });
+        assert!(!unresolved(&message(NUD_INCOMPLETE)).unwrap().is_failed);
+        assert_eq!(unresolved(&message(0x02)), None, "REACHABLE");
+        for length in 0..message(NUD_FAILED).len() {
+            assert_eq!(unresolved(&message(NUD_FAILED)[..length]), None);
+        }
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod https;
 mod lab;
 #[cfg(target_os = "linux")]
 mod load;
+mod mcp;
 #[cfg(target_os = "linux")]
 mod outputs;
 mod parquet;

@@ -278,7 +278,8 @@ const LOOKS: u32 = 50;
 
 /// Waits until the threads of a command have just the rights `wanted` and keep them, and ends it.
 fn has_just(mut command: Command, wanted: &All) -> Result<(), String> {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // Standard input stays open: what ends with it goes on.
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().expect("it starts");
     let (began, mut seen) = (Instant::now(), BTreeSet::new());
     let mut looks = 0;
@@ -325,9 +326,11 @@ fn the_rights_of_each_command_are_those_of_the_table() {
     let port = silent.local_addr().expect("an address").port().to_string();
     let _client =
         TcpStream::connect(silent.local_addr().expect("an address")).expect("a connection");
-    let commands: [(&str, &[&str]); 16] = [
+    let here = folder.display().to_string();
+    let commands: [(&str, &[&str]); 17] = [
         ("explain", &["explain", &long]),
         ("compare", &["compare", &long, &long]),
+        ("mcp", &["mcp", &here]),
         ("report", &["report", &long, "-o", &out]),
         ("annotate", &["annotate", &long, "-o", &out]),
         ("anonymize", &["anonymize", &long, "-o", &anonymous]),

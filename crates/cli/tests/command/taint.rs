@@ -1,10 +1,11 @@
 //! Data that leaves the machine: a token in each field that a user can fill appears in no output
 //! except those that SECURITY.md lists, and in no anonymized capture.
 
+use crate::mcp::Assistant;
 use conversations::{Conversation, dns_message};
 use packets::{CAPTURES, Capture, Packet};
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -167,6 +168,14 @@ fn check_reports(tainted: &Tainted, how: &Capture) {
     // Comments of the capture itself stay in its copy, and are no annotations.
     let added = tainted.texts.iter().fold(comments, |rest, text| without(&rest, text.as_bytes()));
     tainted.tokens.assert_clean(&added, true, &place(&"annotations"));
+    let mut assistant = Assistant::of(&folder);
+    let whole = json!({"files": [FILE], "all": true});
+    let some = json!({"files": [FILE], "count": 99});
+    let one = json!({"files": [FILE], "exchange": 1});
+    for (tool, arguments) in [("diagnose", whole), ("findings", some), ("evidence", one)] {
+        let (Ok(answer) | Err(answer)) = assistant.call(tool, &arguments);
+        tainted.tokens.assert_clean(answer.as_bytes(), true, &place(&tool));
+    }
     tcpwhy(&folder, &[FILE, "--parquet", "tables"]);
     tainted.tokens.assert_clean(&rows(&folder.join("tables")), true, &place(&"tables"));
 }

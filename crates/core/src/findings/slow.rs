@@ -4,7 +4,9 @@
 use crate::findings::facts::Facts;
 use crate::findings::floors::Floors;
 use crate::findings::tally::{CauseTally, EndpointTally, First, Rows, Tally, slow_ns};
-use crate::findings::thresholds::{MOST_SHARE, NOTICED_FACTOR, SEQUENCE_MIN, TAIL_SHARE};
+use crate::findings::thresholds::{
+    INTERRUPTS_NS, MOST_SHARE, NOTICED_FACTOR, SEQUENCE_MIN, TAIL_SHARE,
+};
 use crate::judge::thresholds::HABIT_MIN;
 use crate::model::{Cause, Fact, Histogram};
 use crate::tcp::{Link, Row};
@@ -43,9 +45,18 @@ impl Tail {
     /// the reason why the slowest are so much slower than the typical one.
     fn is_apart(&self, endpoint: &EndpointTally, cost_ns: u64) -> bool {
         let latency = endpoint.all.latency.latency();
+        let slowest_ns = if self.dominates(endpoint) { latency.max_ns } else { latency.p99_ns };
         2 * self.count < endpoint.all.exchanges
             && self.ns as f64 >= MOST_SHARE * cost_ns as f64
-            && latency.p99_ns >= 2 * latency.p50_ns
+            && slowest_ns >= 2 * latency.p50_ns
+    }
+
+    /// Returns whether the cost takes more time in these exchanges than all exchanges of the endpoint
+    /// take else, and so long in each that it interrupts a person's thought.
+    fn dominates(&self, endpoint: &EndpointTally) -> bool {
+        self.count > 0
+            && 2 * self.ns > endpoint.all.ledger.total_ns()
+            && self.parts.quantile_ns(0.0) >= INTERRUPTS_NS
     }
 
     /// Returns whether the cost is a finding because of the time that it takes in these exchanges.
@@ -56,7 +67,8 @@ impl Tail {
         let share = self.ns.min(cost_ns) as f64 / total_ns as f64;
         self.count > 0
             && noticed
-            && self.count as f64 >= TAIL_SHARE * endpoint.all.exchanges as f64
+            && (self.count as f64 >= TAIL_SHARE * endpoint.all.exchanges as f64
+                || self.dominates(endpoint))
             && share >= floors.cost_share
             && self.is_apart(endpoint, cost_ns)
     }
@@ -150,6 +162,7 @@ impl<'a> Firsts<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Owner;
 
     #[test]
     fn a_sequence_adds_up_to_what_a_person_notices() {
@@ -159,5 +172,23 @@ mod tests {
             adds_up(&rows, &EndpointTally::default(), path_ns, &Floors::default())
         };
         assert!(!adds_up(70_000_000) && adds_up(150_000_000));
+    }
+
+    #[test]
+    fn one_long_wait_among_thousands_is_felt_if_it_takes_most_of_the_time() {
+        let is_felt = |wait_ns: u64, others: u64| {
+            let mut endpoint = EndpointTally::default();
+            let mut tail = Tail { count: 1, ns: wait_ns, parts: Histogram::default() };
+            tail.parts.record(wait_ns);
+            endpoint.all.exchanges = 1 + others;
+            (0..others).for_each(|_| endpoint.all.latency.record(200_000));
+            endpoint.all.latency.record(wait_ns);
+            let total_ns = wait_ns + others * 200_000;
+            endpoint.all.ledger.add(Owner::Server, total_ns);
+            tail.is_felt(&endpoint, wait_ns, &Floors::default())
+        };
+        assert!(is_felt(2_700_000_000, 2_000), "a log-in, and what a person typed");
+        assert!(!is_felt(2_700_000_000, 20_000), "the others take more");
+        assert!(!is_felt(900_000_000, 1_000), "it interrupts nobody");
     }
 }

@@ -8,8 +8,11 @@ use crate::model::{Cause, Fact, Ledger, Observation, Owner, Reassigned, Report, 
 /// Id of the observation.
 const ID: &str = "made_up_times";
 
-/// Number of distances that may differ from the others: captures that were joined.
+/// Number of distances that may differ from the others in any case: two captures that were joined.
 const EXCEPTIONS_MAX: u64 = 1;
+
+/// For each so many equal distances, another one may differ.
+const EQUAL_FOR_EXCEPTION: u64 = 100;
 
 /// Difference of two distances that come from rounding to microseconds, ns.
 const ROUNDING_NS: u64 = 1_000;
@@ -92,7 +95,11 @@ impl Stamps {
             }
             _ => self.other += 1,
         }
-        self.is_refuted = self.other > EXCEPTIONS_MAX;
+        self.is_refuted = self.other > EQUAL_FOR_EXCEPTION && !self.has_few_exceptions();
+    }
+
+    fn has_few_exceptions(&self) -> bool {
+        self.other <= EXCEPTIONS_MAX + self.equal / EQUAL_FOR_EXCEPTION
     }
 
     fn is_usual(&self, distance_ns: u64) -> bool {
@@ -105,7 +112,7 @@ impl Stamps {
         let is_short = (1..HOST_DELAY_MAX_NS).contains(&self.distance_ns);
         let least = if is_short { EVEN_SHORT_FRAMES_MIN } else { EVEN_FRAMES_MIN };
         let is_one_time = self.distance_ns > 0 || self.other == 0;
-        let is_even = !self.is_refuted && is_one_time && self.equal + 1 >= least;
+        let is_even = self.has_few_exceptions() && is_one_time && self.equal + 1 >= least;
         is_even.then_some(self.distance_ns)
     }
 
@@ -177,5 +184,8 @@ mod tests {
         let twice = |at: u64| joined(at) + if at > 20 { 3 * MS } else { 0 };
         assert_eq!(made_up_ns((0..40).map(twice)), None);
         assert_eq!(made_up_ns((0..40).map(|at| if at > 20 { 9 } else { 7 })), None);
+        let pieces = |at: u64| at * 10 * MS + at / 100 * 7 * MS;
+        assert_eq!(made_up_ns((0..900_u64).map(pieces)), Some(10 * MS), "eight joints in 900");
+        assert_eq!(made_up_ns((0..900).map(|at| at * 10 * MS + at / 20 * 7 * MS)), None);
     }
 }

@@ -45,6 +45,10 @@ pub const DEEP_FACTOR: u64 = 50;
 /// man-computer conversational transactions", 1968: 0.1 s.
 pub const NOTICED_FACTOR: u64 = 5;
 
+/// Time, ns, from which on a wait interrupts a person's thought. Source: Miller, "Response time in
+/// man-computer conversational transactions", 1968: 1 s.
+pub const INTERRUPTS_NS: u64 = 1_000_000_000;
+
 /// Least share of exchanges that a tail has, and least share of the time, of exchanges and of
 /// connections of a fault that is not slight. Source: derivation; the 99th percentile, the slowest
 /// point that a report shows, is then theirs.

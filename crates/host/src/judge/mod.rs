@@ -3,8 +3,10 @@
 
 mod buffers;
 mod conntrack;
+mod cpu;
 mod databases;
 mod descriptors;
+mod discarded;
 mod jvm;
 mod link;
 mod listen;
@@ -16,8 +18,10 @@ mod nginx;
 mod ports;
 mod resolver;
 mod softirq;
+mod stalls;
 mod timers;
 mod udp;
+mod unanswered;
 
 use super::entry::{Entry, Layer};
 use super::facts::Facts;
@@ -47,6 +51,8 @@ impl Check {
 
 /// All checks.
 pub const CHECKS: &[&[Check]] = &[
+    cpu::CHECKS,
+    stalls::CHECKS,
     descriptors::CHECKS,
     nginx::CHECKS,
     jvm::CHECKS,
@@ -60,6 +66,8 @@ pub const CHECKS: &[&[Check]] = &[
     loss::CHECKS,
     timers::CHECKS,
     udp::CHECKS,
+    discarded::CHECKS,
+    unanswered::CHECKS,
     conntrack::CHECKS,
     network::CHECKS,
     softirq::CHECKS,

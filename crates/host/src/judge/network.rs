@@ -95,14 +95,14 @@ fn neighbours(check: &Check, facts: &Facts) -> Vec<Entry> {
     let value = match limit {
         Some(limit) => format!(
             "{} of {} (IPv4), {} (IPv6)",
-            count(facts.neighbours[0]),
+            count(facts.neighbours.counts[0]),
             count(limit),
-            count(facts.neighbours[1])
+            count(facts.neighbours.counts[1])
         ),
         None => format!(
             "{} (IPv4), {} (IPv6); the limit is the whole machine's",
-            count(facts.neighbours[0]),
-            count(facts.neighbours[1])
+            count(facts.neighbours.counts[0]),
+            count(facts.neighbours.counts[1])
         ),
     };
     let why = "hosts on the same link; when the table is full, packets to new ones are dropped";

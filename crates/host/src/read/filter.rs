@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-use crate::rules::{Rules, summary};
+use crate::rules::{Rules, iptables, nft};
 
 /// More of a listing is not read, bytes.
 const LISTING_BYTES_MAX: u64 = 16 << 20;
@@ -17,8 +17,8 @@ pub fn read() -> Rules {
     if !has_module("nf_tables") {
         rules.unread.push("nftables is not loaded: it has no rules".to_owned());
     } else {
-        match run("nft", &["list", "ruleset"]) {
-            Ok(text) => rules.sources.push(summary("nft", &text)),
+        match run("nft", &["--handle", "list", "ruleset"]) {
+            Ok(text) => rules.sources.push(nft(&text)),
             Err(why) => rules.unread.push(format!("nft list ruleset: {why}")),
         }
     }
@@ -28,9 +28,9 @@ pub fn read() -> Rules {
     ] {
         let names = fs::read_to_string(format!("/proc/thread-self/net/{file}"));
         for table in names.unwrap_or_default().split_whitespace() {
-            let arguments = ["-t", table, "-S"];
+            let arguments = ["-t", table, "-v", "-S"];
             match run(program, &arguments).or_else(|_| run(other, &arguments)) {
-                Ok(text) => rules.sources.push(summary(&format!("{program} {table}"), &text)),
+                Ok(text) => rules.sources.push(iptables(program, table, &text)),
                 Err(why) => rules.unread.push(format!("{program} -t {table} -S: {why}")),
             }
         }

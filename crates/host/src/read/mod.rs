@@ -1,15 +1,19 @@
 //! Reads a host: `/proc`, `/sys`, netlink and configuration files. Other modules judge the facts.
 
+mod cgroup;
 mod counters;
 mod database;
 mod device;
 mod filter;
 mod nginx;
+mod pressure;
 pub mod program;
 mod resolver;
 mod sockets;
 mod udp;
+mod work;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
@@ -26,7 +30,7 @@ use tcpwhy_live::counters::Growth;
 use tcpwhy_live::error::LiveError;
 use tcpwhy_live::netns::Netns;
 use tcpwhy_live::process::Holders;
-use tcpwhy_live::route::Route;
+use tcpwhy_live::route::{NextHop, Route};
 
 /// Reads the place over a sample of this length.
 ///
@@ -45,10 +49,13 @@ fn inside(place: &AuditedNamespace, netns: &Netns, sample: Duration) -> Result<F
     let mut facts = Facts { place: place.clone(), ..Facts::default() };
     let udp_before = udp::read();
     let interrupts_before = device::interrupts();
+    let holders_before = Holders::read(None);
+    let rules_before = filter::read();
     let mut watched = sockets::Watched::begin()?;
+    let mut working = work::Watched::begin(&holders_before, netns.inode);
     let (before, _) = counters::read();
     let began = Instant::now();
-    watched.until(began + sample)?;
+    watched.until(began + sample, || working.look())?;
     let (after, links) = counters::read();
     let over_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     facts.growth = Growth { before, after, over_ns };
@@ -56,7 +63,7 @@ fn inside(place: &AuditedNamespace, netns: &Netns, sample: Duration) -> Result<F
     let interrupts_after = device::interrupts();
     facts.sysctls = Sysctls::read(place);
     let holders = Holders::read(None);
-    facts.sockets = watched.end(&holders)?;
+    facts.sockets = watched.end(&holders_before, &holders)?;
     facts.udp_drops = udp_drops(&udp_before, &udp_after, &holders);
     facts.sockstat = counters::sockstat();
     facts.cpus = thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
@@ -73,6 +80,8 @@ fn inside(place: &AuditedNamespace, netns: &Netns, sample: Duration) -> Result<F
         facts.neighbours = route.neighbours().unwrap_or_default();
     }
     facts.programs = program::read(&holders, netns.inode);
+    let processes: Vec<_> = facts.programs.iter().map(|it| it.process.clone()).collect();
+    facts.work = working.end(&processes, &facts.sockets.served);
     facts.nginx = nginx::read(&facts.programs);
     let nginx = facts.nginx.iter();
     facts.own_roots =
@@ -82,7 +91,9 @@ fn inside(place: &AuditedNamespace, netns: &Netns, sample: Duration) -> Result<F
         javas.map(|it| jvm::parse(it.process.pid, &it.arguments, &it.environment)).collect();
     facts.databases = database::read(&facts.programs);
     facts.resolver = resolver::read(place);
+    facts.next_hops = next_hops(&facts);
     facts.rules = filter::read();
+    facts.rules.compare(&rules_before);
     unread(&mut facts, &holders);
     Ok(facts)
 }
@@ -131,6 +142,14 @@ fn udp_drops(before: &udp::Drops, after: &udp::Drops, holders: &Holders) -> Vec<
     }
     found.sort_by_key(|it| std::cmp::Reverse(it.drops));
     found
+}
+
+/// Returns where packets for peers that were waited for, and for nameservers, are sent first.
+fn next_hops(facts: &Facts) -> BTreeMap<IpAddr, NextHop> {
+    let Ok(mut route) = Route::open() else { return BTreeMap::new() };
+    let peers = facts.sockets.awaited_peers().into_iter();
+    let peers = peers.chain(facts.resolver.nameservers.iter().copied());
+    peers.filter_map(|peer| Some((peer, route.next_hop(peer).ok()?))).collect()
 }
 
 /// Returns whether `path` is the same file for a process and for the caller.

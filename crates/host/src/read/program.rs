@@ -27,10 +27,12 @@ const JVM_VARIABLES: [&str; 3] = ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAV
 
 /// Returns the processes of `holders` in the network namespace with this inode number.
 pub fn read(holders: &Holders, netns: u64) -> Vec<Program> {
-    let is_here = |process: &&Process| {
-        fs::metadata(format!("/proc/{}/ns/net", process.pid)).is_ok_and(|it| it.ino() == netns)
-    };
-    holders.processes.iter().filter(is_here).map(program).collect()
+    holders.processes.iter().filter(|it| is_inside(it.pid, netns)).map(program).collect()
+}
+
+/// Returns whether a process is in the network namespace with this inode number.
+pub fn is_inside(pid: u32, netns: u64) -> bool {
+    fs::metadata(format!("/proc/{pid}/ns/net")).is_ok_and(|it| it.ino() == netns)
 }
 
 fn program(process: &Process) -> Program {

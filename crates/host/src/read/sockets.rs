@@ -1,11 +1,12 @@
 //! Reads the sockets of the calling thread's namespace, over the time of a sample.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use crate::sockets::{
-    Connection, Destination, Listener, Sockets, destinations, holds, ports_listened,
+    Attempts, Connection, Destination, Listener, Sockets, destinations, holds, ports_listened,
+    served,
 };
 use tcpwhy_live::diag::{Diag, Entry, TcpState};
 use tcpwhy_live::error::LiveError;
@@ -25,6 +26,9 @@ const MOMENTS: u32 = 32;
 const DESTINATIONS_EACH: usize = 16;
 /// Connections that were held back, kept at most.
 const HELD_MAX: usize = 256;
+/// Destinations with unanswered attempts, and attempts of each, kept at most.
+const ATTEMPTED_MAX: usize = 256;
+const ATTEMPTS_MAX: usize = 4_096;
 
 const CONNECTED: [TcpState; 4] =
     [TcpState::Established, TcpState::CloseWait, TcpState::FinWait1, TcpState::SynSent];
@@ -45,6 +49,68 @@ pub struct Watched {
     destinations: Vec<Destination>,
     /// Time of the next list of all sockets; `None` if there are too many sockets.
     next_list: Option<Instant>,
+    attempted: Attempted,
+}
+
+/// Connection attempts seen in SYN-SENT, by destination.
+#[derive(Debug, Default)]
+struct Attempted(HashMap<SocketAddr, Tried>);
+
+/// Attempts to connect to one destination.
+#[derive(Debug, Default)]
+struct Tried {
+    cookies: HashSet<u64>,
+    syn_retransmits_max: u64,
+    inodes: HashSet<u32>,
+    has_connection: bool,
+}
+
+impl Attempted {
+    /// Adds what a list of sockets shows.
+    fn add(&mut self, entries: &[Entry]) {
+        let is_trying = |entry: &&Entry| entry.state == TcpState::SynSent;
+        for entry in entries.iter().filter(is_trying) {
+            if self.0.len() >= ATTEMPTED_MAX && !self.0.contains_key(&entry.peer) {
+                continue;
+            }
+            let tried = self.0.entry(entry.peer).or_default();
+            if tried.cookies.len() < ATTEMPTS_MAX {
+                tried.cookies.insert(entry.cookie);
+                tried.inodes.insert(entry.inode);
+            }
+            let again = entry.tcp_info.map_or(0, |info| info.tcpi_retransmits);
+            tried.syn_retransmits_max = tried.syn_retransmits_max.max(again);
+        }
+        let was_made = |state| {
+            !matches!(state, TcpState::SynSent | TcpState::SynReceived | TcpState::Listen)
+                && state != TcpState::Close
+        };
+        for entry in entries.iter().filter(|entry| was_made(entry.state)) {
+            if let Some(tried) = self.0.get_mut(&entry.peer) {
+                tried.has_connection = true;
+            }
+        }
+    }
+
+    /// Names the processes, of which some have ended meanwhile.
+    fn named(self, holders: [&Holders; 2]) -> Vec<Attempts> {
+        let mut found: Vec<_> = self
+            .0
+            .into_iter()
+            .map(|(peer, tried)| {
+                let process = |inode: &u32| holders.iter().find_map(|it| process(it, *inode));
+                Attempts {
+                    peer,
+                    attempts: tried.cookies.len() as u64,
+                    syn_retransmits_max: tried.syn_retransmits_max,
+                    has_connection: tried.has_connection,
+                    process: tried.inodes.iter().find_map(process),
+                }
+            })
+            .collect();
+        found.sort_by_key(|it| it.peer);
+        found
+    }
 }
 
 impl Watched {
@@ -62,6 +128,7 @@ impl Watched {
             is_small: true,
             destinations: Vec::new(),
             next_list: Some(Instant::now()),
+            attempted: Attempted::default(),
         };
         let before = &mut watched.before;
         watched.diag.dump(&CONNECTED, |entry| {
@@ -72,14 +139,15 @@ impl Watched {
         Ok(watched)
     }
 
-    /// Looks again and again until `end`.
+    /// Looks again and again until `end`, each time also by `look`.
     ///
     /// # Errors
     /// The kernel's list breaks off.
-    pub fn until(&mut self, end: Instant) -> Result<(), LiveError> {
+    pub fn until(&mut self, end: Instant, mut look: impl FnMut()) -> Result<(), LiveError> {
         while Instant::now() < end {
             let left = end.saturating_duration_since(Instant::now());
             std::thread::sleep(left.min(LOOK_EVERY));
+            look();
             self.look_at_listeners()?;
             self.look_at_ports(end)?;
             if self.is_small {
@@ -102,6 +170,7 @@ impl Watched {
             return Ok(());
         }
         let entries = tcpwhy_live::sockets::list()?;
+        self.attempted.add(&entries);
         let found = destinations(&entries, &ports_listened(&entries), |_| None);
         self.destinations.extend(found.into_iter().take(DESTINATIONS_EACH));
         let is_quick = began.elapsed() < LIST_MAX;
@@ -119,17 +188,21 @@ impl Watched {
         })
     }
 
-    /// Looks for the last time.
+    /// Looks for the last time. `before` has the processes at the begin of the sample, of which
+    /// some have closed their sockets since.
     ///
     /// # Errors
     /// The kernel's list breaks off.
-    pub fn end(mut self, holders: &Holders) -> Result<Sockets, LiveError> {
+    pub fn end(mut self, before: &Holders, holders: &Holders) -> Result<Sockets, LiveError> {
         self.look_at_listeners()?;
         let entries = tcpwhy_live::sockets::list()?;
+        self.attempted.add(&entries);
         let holder = |inode: u32| process(holders, inode);
         let listened = ports_listened(&entries);
         let mut sockets = Sockets {
             destinations: destinations(&entries, &listened, holder),
+            served: served(&entries, holders),
+            attempts: std::mem::take(&mut self.attempted).named([before, holders]),
             ..Sockets::default()
         };
         sockets.destinations.append(&mut self.destinations);

@@ -61,6 +61,7 @@ pub const PATHS: &[PathArgument] = &[
     path("lab verify", "out", Use::Private),
     path("load", "cacert", Use::Input),
     path("man", "folder", Use::Folder),
+    path("mcp", "folders", Use::Input),
     path("probe", "cacert", Use::Input),
     path("report", "files", Use::Input),
     path("report", "output", Use::File),

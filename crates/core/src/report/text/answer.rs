@@ -3,12 +3,13 @@
 use super::effect::{described, prediction};
 use super::finding::is_fault;
 use super::{Page, Paint, Phrases, Said, phrased, timing, unread};
+use crate::app::Protocol;
 use crate::findings;
 use crate::findings::thresholds::TAIL_SHARE;
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::model::units::{self, counted};
 use crate::model::{
-    Cause, Fact, Finding, Observation, OutcomeKind, Owner, Report, Totals, template,
+    Cause, EndpointReport, Fact, Finding, Observation, OutcomeKind, Owner, Report, Totals, template,
 };
 use crate::report::phrases;
 use std::cmp::Reverse;
@@ -202,7 +203,8 @@ fn healthy(report: &Report, cost: Option<&Said<'_>>) -> Part {
         format!("No fault in {exchanges}{without}. How long they took was not measured.")
     } else if unknown_ns > totals.wall_ns / 2 {
         let unknown = phrases::share_of(unknown_ns, totals.wall_ns);
-        format!("It is not known which side waited in {unknown} of the time of {exchanges}.")
+        let why = why_unknown(report);
+        format!("It is not known which side waited in {unknown} of the time of {exchanges}{why}.")
     } else {
         // An error is a failure, if not a slow one.
         let that = if failed.is_empty() { "" } else { " that costs time" };
@@ -213,11 +215,23 @@ fn healthy(report: &Report, cost: Option<&Said<'_>>) -> Part {
         _ => format!("{text}{failed}"),
     };
     let paint = if failed.is_empty() { Paint::Good } else { Paint::Bold };
-    let text = format!("{}{text}{}", scans(report), late_first_requests(report));
+    let (scans, late, unread) = (scans(report), late_first_requests(report), unread::udp(report));
+    let text = format!("{scans}{text}{late}{unread}");
     let Some((finding, phrases)) = cost else { return Part::plain(paint, text) };
     let named = report.only.is_empty() && ruled_out(finding).is_some();
     let text = if named { text } else { format!("{text} {}.", phrases.headline) };
     Part::of(paint, text, phrases)
+}
+
+/// Says why the owner of most of the time is unknown, if that is the reason at all servers.
+fn why_unknown(report: &Report) -> &'static str {
+    let is_hidden = |it: &EndpointReport| matches!(it.protocol, Protocol::Tls | Protocol::Turns);
+    let has_holes = report.observations.iter().any(|it| it.id == "capture_drops");
+    match report.endpoints.iter().all(is_hidden) {
+        _ if has_holes => ": the capture has holes",
+        true => ": what they sent cannot be read (TLS, or an unknown protocol)",
+        false => "",
+    }
 }
 
 /// Returns how many exchanges had no complete answer, and how many may have had to have one.
@@ -307,9 +321,9 @@ fn late_first_requests(report: &Report) -> String {
     }
     match fact("connections") {
         Some(Fact::Count(2..)) => {
-            format!(" Before that, clients sent nothing on open connections, for up to {longest}.")
+            format!(" Clients also sent nothing for up to {longest} after they had connected.")
         }
-        _ => format!(" Before that, the client sent nothing for {longest} on its open connection."),
+        _ => format!(" A client also sent nothing for {longest} after it had connected."),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Frames that were left out because they could not be decoded.
 
 use super::{Page, Report, counted, link_type, units};
+use crate::findings::thresholds::FEW_SHARE;
 use crate::wire::DecodeError;
 
 /// Maximum number of link types that are named.
@@ -29,6 +30,18 @@ pub(super) fn warn_of_tunnels(page: &mut Page<'_>, report: &Report) {
         "{frames} left out: what their GRE tunnel carries is not read; capture before or behind \
          the tunnel"
     ));
+}
+
+/// Says how many packets are of protocols over UDP that are not read, if they are no slight part.
+pub(super) fn udp(report: &Report) -> String {
+    let counts = &report.totals.decode_errors;
+    let (unread, read) = (counts.udp_other, counts.tcp + counts.datagrams);
+    let all = unread + read;
+    if unread as f64 <= FEW_SHARE * all as f64 || !report.only.is_empty() {
+        return String::new();
+    }
+    let unread = counted(unread, "packet is", "packets are");
+    format!(" {unread} of other protocols over UDP, which are not examined.")
 }
 
 /// Returns the unsupported link types in brackets; supported ones have a name.

@@ -178,8 +178,9 @@ fn doubt_waits(it: &mut Finished<'_>, exchange: &mut Exchange) {
     }
     let Outcome::Closed { by } = exchange.outcome else { return };
     let waited_ns = exchange.ledger.of(Owner::Server);
-    let gave_up = pattern.is_strict() && waited_ns >= APPLICATION_TIMEOUT_MIN_NS;
-    if exchange.request_seen && !exchange.response_seen && !gave_up {
+    let was_due = pattern.is_strict() && waited_ns >= APPLICATION_TIMEOUT_MIN_NS;
+    // A server that closes has worked on no answer, whether one was due or not.
+    if exchange.request_seen && !exchange.response_seen && (by == Side::Server || !was_due) {
         exchange.revise(&Change::Unknown { from: (Owner::Server, Cause::ServerThink) });
         if by == Side::Client {
             exchange.outcome = Outcome::Unclear;

@@ -61,7 +61,7 @@ impl Sender {
         let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
         let newer = self.clock.distinguishes(apart_ns)
             || stamped && self.history().holes.is_stamped_later(start, segment);
-        Stamp { tsval: stamped.then_some(segment.tsval), newer }
+        Stamp { tsval: stamped.then_some(segment.tsval), newer, after_ns: apart_ns }
     }
 
     /// Records that the timer repaired a loss of `packets` before the vantage.

@@ -2,7 +2,7 @@
 //! algorithm, RFC 3522).
 
 use crate::judge::thresholds::ALIKE_PART;
-use crate::tcp::thresholds::{RTT_MARGIN_NS, RTT_MARGIN_PART};
+use crate::tcp::thresholds::{ACK_WITHIN_NS, RTT_MARGIN_NS, RTT_MARGIN_PART};
 use crate::wire::Segment;
 
 /// Returns whether an ACK at `ack_ns` came too early to answer data sent at `sent_ns`, with a
@@ -19,6 +19,8 @@ pub struct Stamp {
     pub(super) tsval: Option<u32>,
     /// It is later than that of the first transmission, as far as the sender's clock shows.
     pub(super) newer: bool,
+    /// Time since the first transmission, ns; 0 if that is not remembered.
+    pub(super) after_ns: u64,
 }
 
 impl Stamp {
@@ -29,8 +31,21 @@ impl Stamp {
         match self.age(ack) {
             Some(age) if age < 0 => true,
             Some(_) if self.newer => false,
-            _ => too_early(ack.time_ns, repeated_ns, rtt_receiver_ns),
+            _ => {
+                let answers_ns = ack.time_ns.saturating_sub(repeated_ns);
+                too_early(ack.time_ns, repeated_ns, rtt_receiver_ns)
+                    && !self.was_unheard(answers_ns, rtt_receiver_ns)
+            }
         }
+    }
+
+    /// Returns whether an ACK so long after the retransmission, `answers_ns`, answers that although it
+    /// comes sooner than the least round trip so far, of which perhaps one is known: a receiver would have
+    /// acknowledged the first transmission long before (RFC 9293 §3.8.6.3), and the answer to a packet
+    /// that the path held up for so long would rarely come just then. If it did, a second ACK follows.
+    fn was_unheard(self, answers_ns: u64, rtt_receiver_ns: u64) -> bool {
+        self.after_ns > ACK_WITHIN_NS.saturating_add(rtt_receiver_ns)
+            && 2 * answers_ns >= rtt_receiver_ns
     }
 
     /// Returns whether there is no timestamp, so that an ACK cannot be assigned to one
@@ -59,11 +74,27 @@ mod tests {
 
     #[test]
     fn an_echo_of_zero_does_not_answer_the_first_transmission() {
-        let stamp = Stamp { tsval: Some(7_000), newer: true };
+        let stamp = Stamp { tsval: Some(7_000), newer: true, after_ns: 0 };
         let is_first = |tsecr| stamp.is_first_answered(&ack(tsecr), 10_000_000, 20_000_000);
         assert_eq!([0, 6_800, 7_000].map(is_first), [false, true, false]);
         // An ACK too early for the retransmission answers the first transmission, whatever
         // timestamp it echoes.
         assert!(stamp.is_first_answered(&ack(0), 25_000_000, 20_000_000));
+    }
+
+    #[test]
+    fn an_ack_long_after_the_first_transmission_answers_the_second() {
+        let unanswered = Stamp { tsval: None, newer: false, after_ns: 2_700_000_000 };
+        let soon = Stamp { after_ns: 300_000_000, ..unanswered };
+        let is_first = |stamp: Stamp, ns: u64| {
+            let ack = Segment { time_ns: 10_000_000 + ns, ..Segment::default() };
+            stamp.is_first_answered(&ack, 10_000_000, 60_000_000)
+        };
+        assert!(
+            !is_first(unanswered, 50_000_000),
+            "a little sooner than the handshake's round trip"
+        );
+        assert!(is_first(unanswered, 20_000_000), "the path had held up the first one");
+        assert!(is_first(soon, 50_000_000), "the receiver may have delayed its ACK for so long");
     }
 }
