@@ -113,6 +113,8 @@ for what in "$@"; do
         # The Python package is tested, and DuckDB reads the tables of --parquet: as wheels in a venv.
         python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3 python3-venv)
         wants_python=1
+        # Spark's tests are skipped without Java, but not in CI.
+        [ -z "${CI:-}" ] || need java default-jre-headless
         ;;
     web)
         need node nodejs

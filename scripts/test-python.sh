@@ -11,6 +11,8 @@ PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 venv=$target/python
 wanted=crates/python/requirements.txt
+# Spark has 490 MB and needs Java; its tests are skipped where there is none.
+spark=crates/python/requirements-spark.txt
 
 # install: the packages, with their versions, into the environment; nothing where they are there.
 install() {
@@ -18,6 +20,11 @@ install() {
         python3 -m venv --clear "$venv"
         "$venv/bin/pip" -q --disable-pip-version-check install --no-deps -r "$wanted"
         cp "$wanted" "$venv/requirements.txt"
+        rm -f "$venv/requirements-spark.txt"
+    fi
+    if command -v java >/dev/null && ! cmp -s "$spark" "$venv/requirements-spark.txt"; then
+        "$venv/bin/pip" -q --disable-pip-version-check install --no-deps -r "$spark"
+        cp "$spark" "$venv/requirements-spark.txt"
     fi
 }
 
@@ -36,10 +43,10 @@ cargo build --locked -p tcpwhy -p tcpwhy-python
 package=$target/python-package/tcpwhy
 rm -rf "$package"
 mkdir -p "$package"
-ln -s "$PWD"/crates/python/python/tcpwhy/*.py* "$PWD/crates/python/python/tcpwhy/py.typed" "$package"
+ln -s "$PWD"/crates/python/python/tcpwhy/{*.py*,py.typed,spark} "$package"
 ln -s "$target/debug/libtcpwhy_native.so" "$package/_native.abi3.so"
 "$venv/bin/python" -c 'import sysconfig, sys
 open(sysconfig.get_path("purelib") + "/tcpwhy.pth", "w").write(sys.argv[1] + "\n")' "${package%/*}"
 
 export TCPWHY=$target/debug/tcpwhy PYTHONDONTWRITEBYTECODE=1
-exec "$venv/bin/python" -m pytest -q -p no:cacheprovider crates/python/tests "$@"
+exec "$venv/bin/python" -m pytest -q -r s -p no:cacheprovider crates/python/tests "$@"

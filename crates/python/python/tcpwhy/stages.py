@@ -56,7 +56,7 @@ class Plan:
     def __init__(self, files: Iterable[Peeked]) -> None:
         """Raises ValueError for more captures than a run can have."""
         given = list(files)
-        order, self.first_ns = _native.plan([tuple(file) for file in given])
+        order, self.first_ns = _native.plan(given)
         self.files = [given[index] for index in order]
 
 

@@ -26,16 +26,10 @@ if TYPE_CHECKING:
 
 BUCKETS_MAX = 4096
 
-_CHUNK = pa.schema(
-    [
-        ("part", pa.int32()),
-        ("time_ns", pa.int64()),
-        ("file", pa.int64()),
-        ("number", pa.int64()),
-        ("blob", pa.binary()),
-    ]
+_CHUNK = _rows.columns(
+    part=pa.int32(), time_ns=pa.int64(), file=pa.int64(), number=pa.int64(), blob=pa.binary()
 )
-_TOLD = pa.schema([("kind", pa.string()), ("blob", pa.binary())])
+_TOLD = _rows.columns(kind=pa.string(), blob=pa.binary())
 
 
 class Skew(NamedTuple):
@@ -190,7 +184,7 @@ def run_id(files: Sequence[File], options: object) -> str:
 
 def _looked_at(spark: Any, files: Sequence[File], storage: Storage, parallelism: int) -> list[Peeked]:
     """Reads the beginnings of all captures."""
-    schema = pa.schema([("index", pa.int64()), ("first_ns", pa.int64()), ("problem", pa.string())])
+    schema = _rows.columns(index=pa.int64(), first_ns=pa.int64(), problem=pa.string())
     count = min(len(files), 4 * parallelism)
 
     def task(index: int) -> Iterator[Any]:

@@ -44,7 +44,9 @@ class Group(NamedTuple):
     bytes: int
 
 
-def listed(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], storage: Storage) -> list[File]:
+def listed(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], storage: Storage
+) -> list[File]:
     """Finds captures: files, all files beneath folders, and those that match patterns, sorted by name.
 
     Raises CaptureError where there is none.
@@ -94,10 +96,12 @@ def _file_system(url: str, storage: Storage) -> tuple[Any, str]:
 def _remote(url: str, storage: Storage) -> Iterator[File]:
     system, path = _file_system(url, storage)
     found = system.glob(path, detail=True) if glob.has_magic(path) else system.find(path, detail=True)
+    scheme = url.partition("://")[0]
     for name, about in found.items():
         if about.get("type") == "file":
-            version = next((about[key] for key in ("ETag", "etag", "mtime", "LastModified", "updated") if about.get(key)), "")
-            yield File(system.unstrip_protocol(name), int(about.get("size") or 0), str(version))
+            full = name if "://" in name else f"{scheme}://{name}"
+            marks = (about.get(key) for key in ("ETag", "etag", "mtime", "LastModified", "updated"))
+            yield File(full, int(about.get("size") or 0), str(next(filter(None, marks), "")))
 
 
 class Unreadable:

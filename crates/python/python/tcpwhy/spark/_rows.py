@@ -18,15 +18,19 @@ ROWS = ("connections", "exchanges", "stalls", "lookups")
 """Tables that a pass over the captures makes."""
 TABLES = (*ROWS, "findings", "reports", "problems")
 
-PIECE = pa.schema(
-    [
-        ("kind", pa.string()),
-        ("point", pa.string()),
-        ("day", pa.string()),
-        ("bucket", pa.int32()),
-        ("bytes", pa.int64()),
-        ("blob", pa.binary()),
-    ]
+
+def columns(nullable: bool = True, **types: Any) -> Any:
+    """Returns a schema of columns."""
+    return pa.schema([pa.field(name, kind, nullable) for name, kind in types.items()])
+
+
+PIECE = columns(
+    kind=pa.string(),
+    point=pa.string(),
+    day=pa.string(),
+    bucket=pa.int32(),
+    bytes=pa.int64(),
+    blob=pa.binary(),
 )
 """A piece: rows of the table `kind` as an Arrow stream; or the partial of a `bucket`, which took so many
 `bytes`."""
@@ -34,18 +38,13 @@ PIECE = pa.schema(
 PARTIAL = "partial"
 
 _OWN = {
-    "reports": pa.schema([pa.field("report", pa.string(), nullable=False)]),
-    "problems": pa.schema(
-        [
-            pa.field("path", pa.string(), nullable=False),
-            pa.field("kind", pa.string(), nullable=False),
-            pa.field("what", pa.string(), nullable=False),
-            pa.field("loses_frames", pa.bool_(), nullable=False),
-        ]
+    "reports": columns(False, report=pa.string()),
+    "problems": columns(
+        False, path=pa.string(), kind=pa.string(), what=pa.string(), loses_frames=pa.bool_()
     ),
 }
 
-PLACE = pa.schema([("run", pa.string()), ("point", pa.string()), ("day", pa.date32())])
+PLACE = columns(run=pa.string(), point=pa.string(), day=pa.date32())
 """The columns before those of each table."""
 
 
@@ -59,8 +58,8 @@ def _spread(field: Any) -> list[Any]:
 
 def schema_of(table: str) -> Any:
     """Returns the Arrow schema of a table, as its pieces have it; ValueError for another name."""
-    own = _OWN.get(table)
-    schema = own if own is not None else pa.schema(no_rows(table))
+    exported: Any = None if table in _OWN else no_rows(table)
+    schema = _OWN[table] if exported is None else pa.schema(exported)
     return pa.schema([each for field in schema for each in _spread(field)])
 
 
