@@ -17,15 +17,16 @@ spark=crates/python/requirements-spark.txt
 # install: the packages, with their versions, into the environment; nothing where they are there.
 install() {
     if ! cmp -s "$wanted" "$venv/requirements.txt"; then
-        python3 -m venv --clear "$venv"
-        "$venv/bin/pip" -q --disable-pip-version-check install --no-deps -r "$wanted"
-        cp "$wanted" "$venv/requirements.txt"
-        rm -f "$venv/requirements-spark.txt"
+        python3 -m venv --clear "$venv" && install_from "$wanted" || return
     fi
     if command -v java >/dev/null && ! cmp -s "$spark" "$venv/requirements-spark.txt"; then
-        "$venv/bin/pip" -q --disable-pip-version-check install --no-deps -r "$spark"
-        cp "$spark" "$venv/requirements-spark.txt"
+        install_from "$spark"
     fi
+}
+
+# install_from FILE: its packages; the copy of the file says that they are there.
+install_from() {
+    "$venv/bin/pip" -q --disable-pip-version-check install --no-deps -r "$1" && cp "$1" "$venv/"
 }
 
 if [ "${1:-}" = --packages ]; then

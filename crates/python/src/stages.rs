@@ -24,7 +24,7 @@ use tcpwhy_core::state::weigh;
 use tcpwhy_core::tables::{Rows, Stall, Table, TableExchange, finding_row};
 
 create_exception!(
-    tcpwhy,
+    tcpwhy.stages,
     StageError,
     PyValueError,
     "A stage refuses its input: a blob is damaged, missing, or of another version or other options."

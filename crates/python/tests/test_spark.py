@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,21 @@ import pytest
 import tcpwhy
 from conftest import capture
 
-if shutil.which("java") is None:
-    reason = "no Java: apt-get install default-jre-headless"
-    if os.environ.get("CI"):
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason, allow_module_level=True)
-pyspark = pytest.importorskip("pyspark", reason="no pyspark: scripts/test-python.sh --packages")
+missing = [
+    what
+    for what, is_there in (
+        ("no Java (apt-get install default-jre-headless)", shutil.which("java")),
+        ("no pyspark (scripts/test-python.sh --packages)", find_spec("pyspark")),
+    )
+    if not is_there
+]
+if missing and os.environ.get("CI"):
+    pytest.fail(f"Spark: {missing[0]}", pytrace=False)
+if missing:
+    pytest.skip(f"Spark: {missing[0]}", allow_module_level=True)
 
-from pyspark.sql import SparkSession  # noqa: E402
-from tcpwhy import spark as on_spark  # noqa: E402
+from pyspark.sql import SparkSession
+from tcpwhy import spark as on_spark
 
 ROWS = ["connections", "exchanges", "stalls", "lookups", "findings"]
 # Two places of a network: the second has copies with other names, and a pool whose file is cut in two.

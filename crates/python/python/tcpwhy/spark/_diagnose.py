@@ -57,7 +57,12 @@ class Diagnosis:
     """The tables that there are."""
 
     def __init__(
-        self, run: str, pieces: DataFrame, held: Sequence[DataFrame], skew: Skew | None, tables: Iterable[str]
+        self,
+        run: str,
+        pieces: DataFrame,
+        held: Sequence[DataFrame],
+        skew: Skew | None,
+        tables: Iterable[str],
     ) -> None:
         self.run, self.skew, self.tables = run, skew, tuple(tables)
         self._pieces, self._held = pieces, held
@@ -82,7 +87,9 @@ class Diagnosis:
                 reports = reports.where(reports[column] == value)
         found = [row["report"] for row in reports.limit(2).collect()]
         if len(found) != 1:
-            raise LookupError(f"{len(found) or 'no'} reports of point {point}, day {day}: name both")
+            raise LookupError(
+                f"{len(found) or 'no'} reports of point {point}, day {day}: name both"
+            )
         return str(found[0])
 
     def write(self, out: str, format: str = "parquet", **options: str) -> None:
@@ -150,7 +157,9 @@ def diagnose(
     run = run_id(files, [asked, by, k, sorted(tables)])
     seen = _looked_at(spark, files, storage, parallelism)
     if by == "point":
-        found = _by_point(spark, seen, rule_of(point, files), run, tables, asked, storage, parallelism)
+        found = _by_point(
+            spark, seen, rule_of(point, files), run, tables, asked, storage, parallelism
+        )
     else:
         name = "all" if point is None else point
         if not isinstance(name, str) or k is None:
@@ -161,7 +170,9 @@ def diagnose(
     return found
 
 
-def rule_of(point: str | Callable[[str], str] | None, files: Sequence[File]) -> Callable[[str], str]:
+def rule_of(
+    point: str | Callable[[str], str] | None, files: Sequence[File]
+) -> Callable[[str], str]:
     if point is None:
         return _inputs.point_of_directory(file.name for file in files)
     if callable(point):
@@ -182,7 +193,9 @@ def run_id(files: Sequence[File], options: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _looked_at(spark: Any, files: Sequence[File], storage: Storage, parallelism: int) -> list[Peeked]:
+def _looked_at(
+    spark: Any, files: Sequence[File], storage: Storage, parallelism: int
+) -> list[Peeked]:
     """Reads the beginnings of all captures."""
     schema = _rows.columns(index=pa.int64(), first_ns=pa.int64(), problem=pa.string())
     count = min(len(files), 4 * parallelism)

@@ -95,7 +95,9 @@ def _file_system(url: str, storage: Storage) -> tuple[Any, str]:
 
 def _remote(url: str, storage: Storage) -> Iterator[File]:
     system, path = _file_system(url, storage)
-    found = system.glob(path, detail=True) if glob.has_magic(path) else system.find(path, detail=True)
+    found = (
+        system.glob(path, detail=True) if glob.has_magic(path) else system.find(path, detail=True)
+    )
     scheme = url.partition("://")[0]
     for name, about in found.items():
         if about.get("type") == "file":
@@ -125,7 +127,9 @@ def content(name: str, storage: Storage) -> Any:
             return system.open(path, "rb", block_size=RANGE_BYTES)
         with open(name, "rb"):
             return None
-    except Exception as error:  # Every file system has its own errors; the capture's report has them.
+    except (
+        Exception
+    ) as error:  # Every file system has its own errors; the capture's report has them.
         return Unreadable(error)
 
 
@@ -168,7 +172,9 @@ def grouped(files: Iterable[Peeked], point: Callable[[str], str]) -> list[Group]
             entry = (file.first_ns, file.path, file.bytes or 0)
             groups.setdefault((point(file.path), day_of(file.first_ns)), []).append(entry)
     return [
-        Group(point, day, [name for _, name, _ in sorted(entries)], sum(size for *_, size in entries))
+        Group(
+            point, day, [name for _, name, _ in sorted(entries)], sum(size for *_, size in entries)
+        )
         for (point, day), entries in sorted(groups.items())
     ]
 

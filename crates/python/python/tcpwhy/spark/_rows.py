@@ -93,7 +93,9 @@ def pieces_of(point: str | None, day: str | None, batches: Iterable[Batch]) -> I
         yield batch.table, point, day, None, None, stream_of(_arranged(batch))
 
 
-def piece_of(table: str, point: str | None, day: str | None, rows: list[dict[str, Any]]) -> list[Piece]:
+def piece_of(
+    table: str, point: str | None, day: str | None, rows: list[dict[str, Any]]
+) -> list[Piece]:
     """Returns rows of the table `reports` or `problems` as a piece; nothing if there are none."""
     if not rows:
         return []
@@ -109,7 +111,9 @@ def batch_of(schema: Any, rows: Iterable[tuple[Any, ...]]) -> Any:
     )
 
 
-def in_tasks(count: int, spark: Any, task: Callable[[int], Iterator[Any]], schema: Any) -> DataFrame:
+def in_tasks(
+    count: int, spark: Any, task: Callable[[int], Iterator[Any]], schema: Any
+) -> DataFrame:
     """Runs `task(index)` in `count` tasks of Spark; it yields Arrow batches of `schema`."""
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
