@@ -14,7 +14,7 @@ STATIC := $(shell uname -m)-unknown-linux-musl
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help run build test verify lint bench bench-live bench-active fuzz pins web web-check web-sources web-pages picture install install-lab deb static completions clean
+.PHONY: help run build test verify lint bench bench-live bench-active fuzz pins web web-check web-sources web-pages picture wheel install install-lab deb static completions clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -31,6 +31,7 @@ build: ## build the release binary, optimised; installs what is missing for it
 
 test: lint ## check format and lints, and run all tests; as root also those in namespaces
 	@scripts/setup.sh test
+	@scripts/test-python.sh
 	@scripts/test.sh
 
 verify: build ## run every case of the lab and print how often tcpwhy is right (root; VERIFY=--short: two minutes)
@@ -81,6 +82,11 @@ web/node_modules/.package-lock.json: web/package-lock.json
 	@scripts/setup.sh web
 	cd web && npm ci --silent --no-fund --no-audit
 	@touch $@
+
+wheel: ## build the Python package as a wheel in TARGET/wheels, and check its size and start-up (python3)
+	@scripts/setup.sh build
+	@scripts/test-python.sh --packages
+	@scripts/wheel.sh
 
 # install-program PROGRAM,NAME: a program, its man pages and completions.
 define install-program

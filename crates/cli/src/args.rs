@@ -88,7 +88,7 @@ impl Trust {
     /// Reads the file, and returns the TLS options for this trust, with resumed sessions.
     pub fn tls(&self) -> TlsOptions {
         let cacert = self.cacert.as_deref().map(PemFile::read);
-        TlsOptions { cacert, insecure: self.insecure, resume: true }
+        TlsOptions { cacert, insecure: self.insecure, ..TlsOptions::default() }
     }
 }
 

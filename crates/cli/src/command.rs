@@ -1,6 +1,7 @@
 //! The commands of `tcpwhy`, and which module does each.
 
 use crate::error::{Error, causes};
+use crate::meant;
 use crate::{
     annotate, anonymize, compare, explain, load, man, mcp, output, page, program, terminal,
 };
@@ -120,9 +121,9 @@ enum Command {
     },
 }
 
-/// Runs the program `tcpwhy` with the arguments of this process.
-pub fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse_from(with_command(std::env::args_os())) {
+/// Runs the program `tcpwhy` with `words`, of which the first is its name.
+pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(with_command(words)) {
         Ok(arguments) => arguments,
         Err(words) => return program::print_parser_output(&words),
     };
@@ -164,9 +165,10 @@ pub fn main() -> ExitCode {
 /// Reports on captures. If the missing file is a mistyped command or cause, the error says so.
 fn explained(asked: &explain::Explain) -> Result<ExitCode, Error> {
     explain::run(asked).map_err(|error| match &error {
-        Error::Missing { path, .. } => match meant(path) {
-            Some(meant) => Error::Mistyped { path: path.clone(), meant },
-            None => error,
+        Error::Missing { path, .. } => match (meant::target_hint(path), meant(path)) {
+            (Some(hint), _) => Error::NoTarget { path: path.clone(), hint },
+            (None, Some(meant)) => Error::Mistyped { path: path.clone(), meant },
+            (None, None) => error,
         },
         _ => error,
     })
@@ -228,29 +230,44 @@ fn lab(_: &[OsString]) -> Result<ExitCode, Error> {
     Err(Error::NotLinux)
 }
 
-/// Returns the command line with the command inserted that a URL or `HOST:PORT` in first place
-/// stands for.
+/// Returns the command line with the command inserted that a URL or `HOST:PORT` stands for, as the
+/// first word that is neither an option nor the value of one.
 pub fn with_command(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<OsString> = words.collect();
-    let first = words.iter().skip(1).find(|it| !it.to_string_lossy().starts_with('-'));
-    let is_target = first.and_then(|it| it.to_str()).is_some_and(is_target);
-    if cfg!(target_os = "linux") && is_target {
+    if cfg!(target_os = "linux") && first_operand(&words).is_some_and(meant::is_target) {
         words.insert(1, "doctor".into());
     }
     words
 }
 
-/// Returns whether a word names a target to examine: it has a scheme, or it ends in a port and no
-/// file has this name.
-fn is_target(word: &str) -> bool {
-    if word.contains("://") {
-        return true;
+/// Returns the first word that is neither an option nor the value of one.
+fn first_operand(words: &[OsString]) -> Option<&str> {
+    let mut words = words.iter().skip(1);
+    while let Some(word) = words.next() {
+        let text = word.to_string_lossy();
+        if !text.starts_with('-') || text == "-" {
+            return word.to_str();
+        }
+        if takes_value(&text) {
+            words.next();
+        }
     }
-    let port = word.rsplit_once(':').and_then(|(host, port)| {
-        let port: Option<u16> = port.parse().ok();
-        port.filter(|_| !host.is_empty() && !host.contains('/'))
-    });
-    port.is_some() && !std::path::Path::new(word).exists()
+    None
+}
+
+/// Returns whether the next word is the value of this option, of captures or of a target.
+fn takes_value(option: &str) -> bool {
+    let mut command = Arguments::command();
+    command.build();
+    let doctor = command.get_subcommands().filter(|it| it.get_name() == "doctor");
+    let arguments = command.get_arguments().chain(doctor.flat_map(|it| it.get_arguments()));
+    let is_named = |it: &&clap::Arg| {
+        let short = it.get_short().map(|short| format!("-{short}"));
+        let long = it.get_long().map(|long| format!("--{long}"));
+        [short, long].iter().flatten().any(|name| name == option)
+    };
+    let mut named = arguments.filter(is_named);
+    named.any(|it| it.get_action().takes_values() && !it.is_require_equals_set())
 }
 
 #[cfg(test)]
@@ -260,6 +277,35 @@ mod tests {
 
     include!("../tests/command/outputs/paths.rs");
     include!("../tests/command/outputs/arguments.rs");
+
+    fn command_of(words: &[&str]) -> Option<String> {
+        let words = [&["tcpwhy"], words].concat();
+        let words = super::with_command(words.iter().map(std::ffi::OsString::from));
+        (words[1] == "doctor").then(|| words[2..].join(" ".as_ref()).into_string().expect("text"))
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_target_is_found_behind_options_and_their_values() {
+        for words in [
+            &["http://host/"][..],
+            &["host:80"],
+            &["--json", "host:80"],
+            &["-X", "POST", "--body", "a:1", "http://host/"],
+            &["--timeout", "1s", "--load=5", "http://host/"],
+        ] {
+            assert_eq!(command_of(words), Some(words.join(" ")));
+        }
+        for words in [
+            &["--filter", "after 22:13:20", "f.pcap"][..],
+            &["--connection", "10.0.0.1:40000", "f.pcap"],
+            &["--filter=port 1", "f.pcap"],
+            &["load", "http://host/"],
+            &["f.pcap", "http://host/"],
+        ] {
+            assert_eq!(command_of(words), None, "{words:?}");
+        }
+    }
 
     /// Tests of outputs go through the table, so that none is forgotten.
     #[test]

@@ -17,6 +17,8 @@ pub enum Error {
     Missing { path: String, folder: String },
     #[error("{path}: there is no such file or command; did you mean `tcpwhy {meant}`?")]
     Mistyped { path: String, meant: String },
+    #[error("{path}: there is no such file; {hint}")]
+    NoTarget { path: String, hint: String },
     #[error("{path}: is no folder that can be read; name a folder of captures")]
     FolderRead { path: String, source: io::Error },
     #[error(

@@ -1,5 +1,5 @@
 //! The commands of `tcpwhy`: arguments, files, exit codes and progress, without any analysis. What is
-//! public, the program `tcpwhy-lab` uses as well.
+//! public, the program `tcpwhy-lab` or the Python package uses as well.
 
 // All text is printed by `output`, which removes control characters.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
@@ -23,6 +23,7 @@ mod host;
 mod load;
 pub mod man;
 mod mcp;
+mod meant;
 mod nothing_left;
 pub mod one_of;
 pub mod output;
@@ -31,11 +32,12 @@ mod page;
 mod probe;
 pub mod program;
 pub mod progress;
+mod proxy;
 mod sandbox;
 #[cfg(target_os = "linux")]
 mod sockets;
 pub mod sources;
-mod state;
+pub mod state;
 mod tables;
 #[cfg(target_os = "linux")]
 mod tap;
@@ -48,3 +50,4 @@ pub mod workers;
 mod written;
 
 pub use command::main;
+pub use page::asked_for;

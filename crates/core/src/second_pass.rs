@@ -2,9 +2,9 @@
 //! and trackers as the first pass, with another sink for connections and exchanges.
 
 use crate::capture::Block;
+use crate::dns::Lookup;
 use crate::join::Sites;
 use crate::pipeline::{Batch, Control, Decoder, Event, Options, SHARDS, follow};
-
 use crate::tcp::{Sink, Tracker};
 use crate::wire::{FlowHasher, Segment};
 
@@ -37,6 +37,16 @@ impl<S: Sink> SecondPass<S> {
             on_segment(segment, self.batch.payload(segment, block));
         }
         self.connections.take(&self.batch, block);
+    }
+
+    /// Returns the sink, with what it has received so far.
+    pub fn sink(&mut self) -> &mut S {
+        &mut self.connections.sink
+    }
+
+    /// Removes and returns the look-ups that are over; [`finish`](Self::finish) returns the others.
+    pub fn take_finished_lookups(&mut self) -> Vec<Lookup> {
+        self.control.take_finished_lookups()
     }
 
     /// Ends all connections; returns the sink, and the control with the look-ups.

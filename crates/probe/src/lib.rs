@@ -5,6 +5,7 @@
 //!           budget (all that is sent)
 //! ```
 
+pub mod addresses;
 pub mod budget;
 #[cfg(target_os = "linux")]
 pub mod dns;
@@ -20,7 +21,6 @@ pub mod tls;
 pub use target::{Scheme, Target, TargetError};
 
 /// Returns a duration in nanoseconds.
-#[cfg(target_os = "linux")]
 pub(crate) fn nanoseconds(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

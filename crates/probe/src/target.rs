@@ -1,7 +1,7 @@
 //! The target of a measurement: a URL, or a host and a port.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// The protocol of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,9 @@ pub enum TargetError {
     /// The text has neither a port nor a scheme.
     #[error("`{0}` lacks a port; write http://{0}/, https://{0}/ or {0}:PORT")]
     NoPort(String),
+    /// An IPv6 address with a port lacks its brackets.
+    #[error("an IPv6 address with a port has brackets: write {0}")]
+    Brackets(String),
     /// The text contains a user name or password, which would be sent unencrypted or ignored.
     #[error(
         "user names and passwords in a URL are not used; pass them as a header: -H 'Authorization: …'"
@@ -102,7 +105,7 @@ impl Target {
             return Err(TargetError::NoHost(words.to_owned()));
         }
         let port = match port {
-            None => scheme.port().ok_or_else(|| TargetError::NoPort(host.to_owned()))?,
+            None => scheme.port().ok_or_else(|| without_port(host))?,
             Some(digits) => match digits.parse() {
                 Ok(port) if port > 0 => port,
                 _ => return Err(TargetError::Port(digits.to_owned())),
@@ -114,6 +117,41 @@ impl Target {
             path => path.to_owned(),
         };
         Ok(Target { scheme, host: host.to_owned(), port, path })
+    }
+
+    /// Returns the target to which a `Location` field of an answer leads (RFC 3986 §5.2).
+    ///
+    /// # Errors
+    /// The field is no target of HTTP.
+    pub fn follow(&self, location: &str) -> Result<Target, TargetError> {
+        let location = location.split('#').next().unwrap_or_default();
+        let has_scheme = location.split(['/', '?']).next().is_some_and(|it| it.contains(':'));
+        if has_scheme {
+            return Target::parse(location);
+        }
+        if location.starts_with("//") {
+            return Target::parse(&format!("{}:{location}", self.scheme.name()));
+        }
+        if location.chars().any(|c| c.is_control() || c.is_whitespace() || !c.is_ascii()) {
+            return Err(TargetError::Character(location.to_owned()));
+        }
+        let (old_path, _) = self.path.split_once('?').unwrap_or((&self.path, ""));
+        let path = match location.chars().next() {
+            None => self.path.clone(),
+            Some('/') => without_dots(location),
+            Some('?') => format!("{old_path}{location}"),
+            Some(_) => {
+                let folder = old_path.rsplit_once('/').map_or("", |(folder, _)| folder);
+                without_dots(&format!("{folder}/{location}"))
+            }
+        };
+        Ok(Target { path, ..self.clone() })
+    }
+
+    /// Returns whether both have the same scheme, host and port (RFC 6454 §4).
+    pub fn is_same_origin(&self, other: &Target) -> bool {
+        let of = |it: &Target| (it.scheme, it.host.to_ascii_lowercase(), it.port);
+        of(self) == of(other)
     }
 
     /// Returns the address if the host is one; then no name has to be resolved.
@@ -144,6 +182,40 @@ impl fmt::Display for Target {
             scheme => write!(to, "{}://{}{}", scheme.name(), self.authority(), self.path),
         }
     }
+}
+
+/// Returns the error of a target that has neither a port nor a scheme.
+fn without_port(host: &str) -> TargetError {
+    let parts = host.rsplit_once(':').filter(|(address, port)| {
+        address.parse::<Ipv6Addr>().is_ok() && port.parse::<u16>().is_ok()
+    });
+    match parts {
+        Some((address, port)) => TargetError::Brackets(format!("[{address}]:{port}")),
+        None if host.contains(':') => TargetError::NoPort(format!("[{host}]")),
+        None => TargetError::NoPort(host.to_owned()),
+    }
+}
+
+/// Removes the segments `.` and `..` of a path (RFC 3986 §5.2.4); a query stays as it is.
+fn without_dots(path: &str) -> String {
+    let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
+    let mut kept: Vec<&str> = Vec::new();
+    let mut segments = path.split('/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        let is_last = segments.peek().is_none();
+        match segment {
+            "." | ".." => {
+                if segment == ".." {
+                    kept.pop();
+                }
+                if is_last {
+                    kept.push("");
+                }
+            }
+            other => kept.push(other),
+        }
+    }
+    format!("/{}{query}", kept.join("/"))
 }
 
 /// Splits an authority into host and port; brackets around an IPv6 address are removed.
@@ -177,11 +249,32 @@ mod tests {
     }
 
     #[test]
+    fn a_redirect_leads_where_the_reference_says() {
+        let at = Target::parse("http://host:8080/a/b/c?d=e").unwrap();
+        for (location, leads_to) in [
+            ("/x/../y?z=..", "http://host:8080/y?z=.."),
+            ("x", "http://host:8080/a/b/x"),
+            ("../x/", "http://host:8080/a/x/"),
+            ("..", "http://host:8080/a/"),
+            ("?q=1#f", "http://host:8080/a/b/c?q=1"),
+            ("//other/x", "http://other/x"),
+            ("https://host/", "https://host/"),
+            ("/login?next=http://host/", "http://host:8080/login?next=http://host/"),
+        ] {
+            assert_eq!(at.follow(location).unwrap().to_string(), leads_to, "{location}");
+        }
+        assert_eq!(at.follow("ftp://host/"), Err(TargetError::Scheme("ftp".into())));
+        assert!(at.follow("/a b").is_err());
+    }
+
+    #[test]
     fn an_error_in_a_target_states_the_expected_form() {
         for (words, error) in [
             ("ftp://host/", TargetError::Scheme("ftp".into())),
             ("http:///x", TargetError::NoHost("http:///x".into())),
             ("host", TargetError::NoPort("host".into())),
+            ("::1:80", TargetError::Brackets("[::1]:80".into())),
+            ("2001:db8::", TargetError::NoPort("[2001:db8::]".into())),
             ("host:0", TargetError::Port("0".into())),
             ("http://host:99999/", TargetError::Port("99999".into())),
             ("http://me:secret@host/", TargetError::Credentials),

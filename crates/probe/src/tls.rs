@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::http::http2;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
@@ -31,11 +32,13 @@ pub struct TlsOptions {
     pub insecure: bool,
     /// Resumes sessions (RFC 8446 §2.2); if `false`, each handshake is a full one.
     pub resume: bool,
+    /// Offers HTTP/2 by ALPN (RFC 7301) in place of HTTP/1.1.
+    pub http2: bool,
 }
 
 impl Default for TlsOptions {
     fn default() -> TlsOptions {
-        TlsOptions { cacert: None, insecure: false, resume: true }
+        TlsOptions { cacert: None, insecure: false, resume: true, http2: false }
     }
 }
 
@@ -100,7 +103,8 @@ pub fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, TlsError
     let builder = builder.with_safe_default_protocol_versions()?.dangerous();
     let verifier = verifier(options, provider)?;
     let mut config = builder.with_custom_certificate_verifier(verifier).with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let protocol = if options.http2 { http2::ALPN } else { b"http/1.1" };
+    config.alpn_protocols = vec![protocol.to_vec()];
     config.resumption = match options.resume {
         true => Resumption::in_memory_sessions(SESSIONS_MAX),
         false => Resumption::disabled(),

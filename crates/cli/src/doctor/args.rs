@@ -22,10 +22,13 @@ Before it sends anything it states the most that it will send, on standard error
 2 s, and the bytes of all. The load follows only answers with a status of 2xx to requests that may be
 repeated (GET, HEAD, OPTIONS, TRACE, PUT, DELETE), and ends at the first failure, or once most answers
 take three times as long as alone (and 5 ms longer). After status 429 or 503 no request follows.
-Requests of another method that --method or --body names are repeated alone and in experiments.
+Requests of another method that --method or --body names are repeated alone and in experiments. At
+most 5 redirects of GET and HEAD are followed; another host gets no credentials. If the name has
+several addresses, all are tried, and the one that a client uses by RFC 8305 is measured.
 
-Exit status: 0 no fault, 1 faults found (a refused port is one), 2 the target does not resolve, does
-not answer, or answers what is no HTTP.";
+Exit status: 0 no fault, 1 faults found (a refused port, a status of 4xx or 5xx, a limit of requests
+and an address that does not answer are some), 2 the target does not resolve, does not answer, or
+answers what is no HTTP.";
 
 #[derive(Debug, Args)]
 pub struct Doctor {
@@ -49,6 +52,10 @@ pub struct Doctor {
     /// Make no experiments
     #[arg(long, conflicts_with = "experiment")]
     pub no_experiments: bool,
+
+    /// Do not follow redirects: examine the first answer
+    #[arg(long)]
+    pub no_follow: bool,
 
     /// Do not look for the hops of the path
     #[arg(long)]
@@ -100,11 +107,7 @@ pub struct Doctor {
 impl Doctor {
     /// Returns the request to send to the target, with this body.
     pub fn request(&self, body: Vec<u8>) -> Request {
-        let method = match (&self.method, &self.body) {
-            (Some(method), _) => method.to_ascii_uppercase(),
-            (None, Some(_)) => "POST".to_owned(),
-            (None, None) => "GET".to_owned(),
-        };
+        let method = Request::method(self.method.as_deref(), self.body.is_some());
         Request { method, headers: self.header.clone(), body }
     }
 

@@ -18,6 +18,12 @@ pub const REQUESTS: usize = 5;
 /// Time after which no further connection is opened.
 const LASTS: Duration = Duration::from_secs(3);
 
+/// Segments of the initial congestion window (RFC 6928 §2).
+const INITIAL_WINDOW_SEGMENTS: u64 = 10;
+
+/// Statuses of redirects that lead clients on (RFC 9110 §15.4).
+const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
+
 /// The result of the single requests.
 #[derive(Default)]
 pub struct RequestResults {
@@ -31,20 +37,24 @@ pub struct RequestResults {
     pub unsuccessful: Option<u16>,
     /// `true` if further requests would have exceeded the budget.
     pub is_short: bool,
-    /// Target of a redirect, if the server sent one.
+    /// Target of a redirect, if the server sent one, without values.
     pub location: Option<String>,
+    /// Status and `Location` field of a redirect, as it was received.
+    pub redirect: Option<(u16, String)>,
     /// Error of the last request that failed.
     pub error: Option<ExchangeError>,
     /// Time from the start of each TLS handshake to the server's first bytes, ns.
     pub tls_first_bytes_ns: Vec<u64>,
+    /// Bytes of the server's part of a TLS handshake, and those of a segment of the path.
+    pub tls_handshake: Option<(u64, u64)>,
     /// `true` if a request was sent or its response began, but the response did not end before the
     /// timeout.
     pub is_stuck: bool,
 }
 
 impl RequestResults {
-    /// Sends the requests and measures them.
-    pub fn ask(subject: &Subject, lookup_ns: u64) -> Self {
+    /// Sends the requests and measures them. If redirects are followed, it ends at the first one.
+    pub fn ask(subject: &Subject, lookup_ns: u64, follows: bool) -> Self {
         let mut asked = Self::default();
         asked.measured.server = subject.server.into();
         let began = Instant::now();
@@ -53,7 +63,7 @@ impl RequestResults {
                 break;
             }
             let lookup_ns = if number == 0 { lookup_ns } else { 0 };
-            if let Err(error) = asked.on_one(subject, lookup_ns) {
+            if let Err(error) = asked.on_one(subject, lookup_ns, follows) {
                 if matches!(error, ExchangeError::Budget(_)) && asked.is_answered() {
                     asked.is_short = true;
                     break;
@@ -64,13 +74,16 @@ impl RequestResults {
                     break;
                 }
             }
-            if asked.is_short || asked.is_unwelcome() {
+            let is_over = follows && asked.redirect.is_some();
+            if is_over || asked.is_short || asked.is_unwelcome() {
                 break;
             }
         }
         if asked.is_doubtful() && subject.target.scheme == Scheme::Http && speaks_tls(subject) {
             asked.measured.requests.clear();
             asked.error = Some(ExchangeError::TlsPort);
+        } else if !asked.is_answered() && asked.may_be_http2() && speaks_http2(subject) {
+            asked.error = Some(ExchangeError::Http2);
         }
         asked
     }
@@ -88,13 +101,31 @@ impl RequestResults {
         self.status == Some(400) || self.error.as_ref().is_some_and(is_closed)
     }
 
-    fn on_one(&mut self, subject: &Subject, lookup_ns: u64) -> Result<(), ExchangeError> {
+    /// Returns whether the server may speak HTTP/2 alone: it closes, resets, or talks something
+    /// else, over TLS already in the handshake, because the client offers no protocol that it has.
+    fn may_be_http2(&self) -> bool {
+        matches!(self.error, Some(ExchangeError::Tls(_))) || self.is_doubtful()
+    }
+
+    /// Returns whether the server speaks another protocol than the one in which it was asked. What
+    /// it did with these requests is no fault of its own.
+    pub fn is_other_protocol(&self) -> bool {
+        matches!(self.error, Some(ExchangeError::TlsPort | ExchangeError::Http2))
+    }
+
+    fn on_one(
+        &mut self,
+        subject: &Subject,
+        lookup_ns: u64,
+        follows: bool,
+    ) -> Result<(), ExchangeError> {
         let mut connection = Connection::open(subject, Settings::default())?;
         if let Some(local) = connection.local() {
             self.measured.client = local.into();
         }
         if connection.tls_ns > 0 {
             self.tls_first_bytes_ns.push(connection.tls_first_byte_ns);
+            self.tls_handshake = Some((connection.tls_bytes, connection.kernel().mss_bytes));
         }
         let mut set_up = OwnRequest {
             lookup_ns,
@@ -128,9 +159,12 @@ impl RequestResults {
                 self.unsuccessful.get_or_insert(response.status);
             }
             self.location = response.location;
+            let leads_on = REDIRECTS.contains(&response.status);
+            self.redirect = response.redirect.filter(|_| leads_on).map(|to| (response.status, to));
             set_up = OwnRequest::default();
             self.is_short = subject.budget.left_bytes() < exchange_bytes(subject, &timing);
-            if !response.keep_alive || self.is_short || self.is_unwelcome() {
+            let is_over = follows && self.redirect.is_some();
+            if is_over || !response.keep_alive || self.is_short || self.is_unwelcome() {
                 break;
             }
         }
@@ -141,9 +175,15 @@ impl RequestResults {
         if let ExchangeError::Io { step, after, source } = &error {
             let after_ns = after.as_nanos() as u64;
             let failure = match (step, source.kind()) {
-                (RequestStep::Connect, kind) if is_refused(kind) => {
+                (RequestStep::Connect, ErrorKind::ConnectionRefused) => {
                     Some(Failure::Refused { after_ns })
                 }
+                (
+                    RequestStep::Connect,
+                    ErrorKind::HostUnreachable
+                    | ErrorKind::NetworkUnreachable
+                    | ErrorKind::PermissionDenied,
+                ) => Some(Failure::Rejected { after_ns }),
                 (RequestStep::Connect, ErrorKind::TimedOut) => {
                     Some(Failure::Unanswered { after_ns })
                 }
@@ -165,6 +205,30 @@ impl RequestResults {
     /// answer more of them (RFC 9110 §15.6.4).
     pub fn is_unwelcome(&self) -> bool {
         matches!(self.status, Some(429 | 503))
+    }
+
+    /// Returns the number of round trips that the server's part of the TLS handshake takes beyond
+    /// the first one, because it is larger than the initial congestion window of ten segments (RFC
+    /// 6928), which doubles each round trip, and the bytes of that part.
+    pub fn tls_further_trips(&self) -> Option<(u64, u64)> {
+        let (bytes, mss_bytes) = self.tls_handshake?;
+        let window_bytes = INITIAL_WINDOW_SEGMENTS * mss_bytes.max(1);
+        let windows = bytes.div_ceil(window_bytes).max(1);
+        // After n further trips, 2^(n + 1) - 1 initial windows were sent.
+        let trips = u64::from(windows.ilog2());
+        (trips > 0).then_some((trips, bytes))
+    }
+
+    /// Describes the cost of a large TLS handshake; `None` if it has none.
+    pub fn tls_words(&self) -> Option<String> {
+        let (trips, bytes) = self.tls_further_trips()?;
+        let trips = units::counted(trips, "round trip", "round trips");
+        let rtt = duration(self.layers().path_ns);
+        Some(format!(
+            "the server's part of the TLS handshake has {}, more than the initial congestion window: \
+             {trips} of {rtt} more on each new connection; send fewer or smaller certificates",
+            units::bytes(bytes)
+        ))
     }
 
     /// Returns the largest number of bytes of a request and its answer.
@@ -264,14 +328,31 @@ fn speaks_tls(subject: &Subject) -> bool {
     Connection::open(&asked, Settings::default()).is_ok()
 }
 
-/// Returns whether a connection was refused: by a RST, or by an ICMP error that means the same (RFC
-/// 1122 §3.2.2.1).
-fn is_refused(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::ConnectionRefused
-            | ErrorKind::HostUnreachable
-            | ErrorKind::NetworkUnreachable
-            | ErrorKind::PermissionDenied
-    )
+/// Returns whether the server speaks HTTP/2: with prior knowledge, or by ALPN over TLS, whatever its
+/// certificate is.
+fn speaks_http2(subject: &Subject) -> bool {
+    let any = TlsOptions { insecure: true, http2: true, ..TlsOptions::default() };
+    let config = subject.tls.as_ref().map(|_| client_config(&any));
+    let Ok(tls) = config.transpose() else { return false };
+    let asked = Subject { tls, ..subject.clone() };
+    Connection::open(&asked, Settings::default()).is_ok_and(|mut it| it.speaks_http2())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_certificate_takes_further_round_trips() {
+        let of = |bytes| RequestResults {
+            tls_handshake: Some((bytes, 1_460)),
+            ..RequestResults::default()
+        };
+        for (bytes, trips) in
+            [(3_000, None), (14_600, None), (14_601, Some(1)), (30_000, Some(1)), (43_801, Some(2))]
+        {
+            let found = of(bytes).tls_further_trips().map(|(trips, _)| trips);
+            assert_eq!(found, trips, "{bytes}");
+        }
+    }
 }

@@ -6,17 +6,20 @@ use super::args::Doctor;
 use super::asked::RequestResults;
 use super::steps::Steps;
 use crate::tap::Tap;
+use crate::terminal;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tcpwhy_core::experiment::shows_more;
 use tcpwhy_core::model::{Report, units};
+use tcpwhy_core::report::Look;
 use tcpwhy_privileged::Helper;
 use tcpwhy_probe::budget::{Limits, NO_LIMIT};
 use tcpwhy_probe::experiment::{Connection, Settings, Subject};
 use tcpwhy_probe::http::Request;
-use tcpwhy_probe::load::{Guard, LoadOutcome, Plan, run as generate};
+use tcpwhy_probe::load::{End, Guard, LoadOutcome, Plan, Quantile, Uneven, run as generate};
 use tcpwhy_probe::tls::TlsOptions;
 use tcpwhy_probe::{Scheme, Target};
 
@@ -33,12 +36,21 @@ const BYTES: u64 = 8 << 20;
 /// large, if it is also this much longer, ns: shorter waits come from the scheduler of this host.
 const SLOW_TIMES: u64 = 3;
 const SLOW_NS_MIN: u64 = 5_000_000;
+/// 99th percentile under a load from which on late answers are worth a sentence, ns: what a busy machine
+/// adds is shorter.
+const LATE_NS: u64 = 100_000_000;
 /// Up to this many connections, all packets are captured without a budget: a sample of so few
 /// connections would be too small.
 const WHOLE_MAX: usize = 10;
 /// Time after which an outstanding response makes a load fail, or is no longer waited for before
 /// the next load.
 const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Growth of the rate of answers with more connections below which the server has no more to give.
+const GROWTH_MIN: f64 = 1.3;
+/// Least latency of a request alone, ns, that workers may be counted by: shorter ones are as much of
+/// the client as of the server.
+const ALONE_NS_MIN: u64 = 1_000_000;
 
 /// The result of the load with one number of connections.
 #[derive(Clone, Debug, Serialize)]
@@ -51,12 +63,20 @@ pub struct Loaded {
     pub elapsed_ns: u64,
     /// Requests answered a second.
     pub requests_per_second: f64,
+    /// Number of requests without an answer, which are among the latencies at their age.
+    pub unanswered: u64,
     /// Median latency, ns.
     pub p50_ns: u64,
     /// 99th percentile, ns.
     pub p99_ns: u64,
+    /// The fields that are lower bounds, because requests without an answer may change them.
+    pub at_least: Vec<&'static str>,
+    /// Number of answers by status.
+    pub statuses: BTreeMap<u16, u64>,
     /// Number of failed requests.
     pub errors: u64,
+    /// Tails and standstills, a sentence each.
+    pub uneven: Vec<String>,
     /// The reason why the load ended before its time.
     pub stopped: Option<Stopped>,
 }
@@ -64,7 +84,7 @@ pub struct Loaded {
 /// The reason why a load ended before its time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stopped {
-    /// `status`, `failure`, `latency` or `budget`.
+    /// `status`, `limit`, `failure`, `latency` or `budget`.
     pub reason: &'static str,
     /// The reason as a sentence.
     pub why: String,
@@ -166,8 +186,15 @@ pub fn run(
         all.reports.extend(loaded.map(|it| (connections.into(), it)));
         match outcome {
             Ok(outcome) => {
-                let loaded = of(plan.connections, &outcome);
-                steps.done("load", began, words(&loaded));
+                let limited = match &outcome.ended {
+                    Some(End::Limit(limited)) => Some(*limited),
+                    _ => None,
+                };
+                subject.answers.add_load(&outcome.statuses, limited);
+                let alone_ns = asked.layers().request_ns;
+                let loaded = of(&plan, &outcome, alone_ns);
+                let look = terminal::look(&wanted.display, wanted.all);
+                steps.done("load", began, words(&loaded, &look));
                 let is_over = loaded.errors > 0 || loaded.stopped.is_some();
                 all.measured.push(loaded);
                 if is_over {
@@ -229,6 +256,7 @@ fn plan(
         timeout: subject.timeout,
         tls: tls.clone(),
         guard: Some(guard),
+        heeds_limits: true,
         budget: subject.budget.clone(),
         ..Plan::new(subject.target.clone(), vec![subject.server])
     };
@@ -252,15 +280,35 @@ fn tap(helper: &Helper, server: SocketAddr, connections: usize) -> Option<Tap> {
     tap.ok()
 }
 
-fn of(connections: usize, outcome: &LoadOutcome) -> Loaded {
+fn of(plan: &Plan, outcome: &LoadOutcome, alone_ns: u64) -> Loaded {
+    let uneven = Uneven::of(plan, outcome);
+    let mut uneven: Vec<String> =
+        [uneven.standstill_words(), uneven.tail_words()].into_iter().flatten().collect();
+    let p99_ns = outcome.latency.quantile(0.99).ns;
+    if uneven.is_empty() && p99_ns >= LATE_NS && matches!(outcome.ended, Some(End::Slow { .. })) {
+        uneven.push(format!(
+            "With {} connections at a time most answers come late, p99 {}, where a request alone takes {}: \
+             requests wait for each other, or some are slow",
+            plan.connections,
+            units::duration(p99_ns),
+            units::duration(alone_ns)
+        ));
+    }
+    let quantiles =
+        [("p50_ns", outcome.latency.quantile(0.5)), ("p99_ns", outcome.latency.quantile(0.99))];
+    let bounds = quantiles.iter().filter(|(_, it)| it.at_least);
     Loaded {
-        connections,
+        connections: plan.connections,
         requests: outcome.requests,
         elapsed_ns: outcome.elapsed_ns,
         requests_per_second: outcome.requests_per_second(),
-        p50_ns: outcome.latency.quantile_ns(0.5),
-        p99_ns: outcome.latency.quantile_ns(0.99),
+        unanswered: outcome.latency.unanswered(),
+        p50_ns: quantiles[0].1.ns,
+        p99_ns: quantiles[1].1.ns,
+        at_least: bounds.map(|(name, _)| *name).collect(),
+        statuses: outcome.statuses.clone(),
         errors: outcome.error_count(),
+        uneven,
         stopped: outcome
             .ended
             .as_ref()
@@ -268,20 +316,89 @@ fn of(connections: usize, outcome: &LoadOutcome) -> Loaded {
     }
 }
 
+/// Says how many requests the server works on at a time, if more connections have no more answers: by
+/// Little's law their number is the rate of answers times the latency of a request alone.
+pub fn saturation(loads: &[Loaded], alone_ns: u64) -> Option<String> {
+    let [few, many] = loads else { return None };
+    let at_once = many.requests_per_second * alone_ns as f64 / 1e9;
+    let is_full = many.requests_per_second < GROWTH_MIN * few.requests_per_second
+        && many.errors == 0
+        && alone_ns >= ALONE_NS_MIN
+        && at_once < many.connections as f64 / 2.0;
+    is_full.then(|| {
+        format!(
+            "It works on about {:.0} requests at a time, and the others wait for a worker: {} \
+             connections have {:.0} answers a second, {} have {:.0} (Little's law: {:.0}/s × {} alone)",
+            at_once.max(1.0),
+            few.connections,
+            few.requests_per_second,
+            many.connections,
+            many.requests_per_second,
+            many.requests_per_second,
+            units::duration(alone_ns)
+        )
+    })
+}
+
 /// Describes the result of one load in one line.
-pub fn words(it: &Loaded) -> String {
+pub fn words(it: &Loaded, look: &Look) -> String {
     let errors = match it.errors {
         0 => String::new(),
         some => format!(", {}", units::counted(some, "failure", "failures")),
     };
+    let unanswered = match it.unanswered {
+        0 => String::new(),
+        some => format!(", {} without an answer", units::count(some)),
+    };
     let stopped = it.stopped.as_ref();
     let stopped = stopped.map_or_else(String::new, |it| format!("; stopped: {}", it.why));
+    let quantile = |name: &str, ns: u64| {
+        crate::load::quantile(Quantile { ns, at_least: it.at_least.contains(&name) }, look)
+    };
     format!(
-        "{}: {} in {}, p50 {}, p99 {}{errors}{stopped}",
+        "{}: {} in {}, p50 {}, p99 {}{errors}{unanswered}{stopped}",
         units::counted(it.connections as u64, "connection", "connections"),
         units::counted(it.requests, "request", "requests"),
         units::duration(it.elapsed_ns),
-        units::duration(it.p50_ns),
-        units::duration(it.p99_ns),
+        quantile("p50_ns", it.p50_ns),
+        quantile("p99_ns", it.p99_ns),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loaded(connections: usize, requests_per_second: f64) -> Loaded {
+        Loaded {
+            connections,
+            requests: 400,
+            elapsed_ns: 2_000_000_000,
+            requests_per_second,
+            unanswered: 0,
+            p50_ns: 0,
+            p99_ns: 0,
+            at_least: Vec::new(),
+            statuses: BTreeMap::new(),
+            errors: 0,
+            uneven: Vec::new(),
+            stopped: None,
+        }
+    }
+
+    #[test]
+    fn workers_are_counted_where_more_connections_have_no_more_answers() {
+        const ALONE_NS: u64 = 20_000_000;
+        let full = [loaded(10, 198.0), loaded(100, 201.0)];
+        let words = saturation(&full, ALONE_NS).expect("words");
+        assert!(words.starts_with("It works on about 4 requests at a time"), "{words}");
+        for (loads, alone_ns) in [
+            (&full[..1], ALONE_NS),
+            (&[loaded(10, 198.0), loaded(100, 900.0)], ALONE_NS),
+            (&full, 50_000),
+            (&[loaded(2, 100.0), loaded(4, 110.0)], ALONE_NS),
+        ] {
+            assert_eq!(saturation(loads, alone_ns), None);
+        }
+    }
 }

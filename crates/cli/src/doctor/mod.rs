@@ -1,17 +1,22 @@
 //! `tcpwhy URL`: from the outside in and from the top to the bottom, to one verdict.
 //!
 //! ```text
-//! resolve ─► path ─► connect, TLS, requests alone ─► experiments ─► load ─► sockets ─► verdict
-//!                    own traffic captured,                                  of the same machine
-//!                    or TCP_INFO of own sockets
+//! resolve, ─► connect, TLS, requests alone ─► path ─► experiments ─► load ─► sockets ─► verdict
+//! choose an   own traffic captured,                                      of the same machine
+//! address     or TCP_INFO of own sockets
+//!    ▲                    │
+//!    └──── a redirect ────┘
 //! ```
 
 mod args;
 mod asked;
 mod error;
+mod faults;
 mod loads;
 mod local;
 mod names;
+mod place;
+mod redirects;
 mod steps;
 mod text;
 mod traffic;
@@ -22,11 +27,14 @@ use error::DoctorError;
 
 use crate::error::Error;
 use crate::tap::{Tap, Tapped};
-use crate::{output, sandbox, terminal};
+use crate::{output, proxy, sandbox, terminal};
 use asked::{Layers, RequestResults};
+use faults::OutsideFault;
 use loads::Loaded;
-use names::Resolved;
+use place::{Place, Places};
+use redirects::{Redirect, Redirects};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
@@ -43,12 +51,12 @@ use tcpwhy_core::report::json;
 use tcpwhy_host::Entry;
 use tcpwhy_live::folder::Folder;
 use tcpwhy_privileged::{Helper, Permitted};
+use tcpwhy_probe::addresses::Tried;
 use tcpwhy_probe::budget::{Budget, Limits, Spent};
 use tcpwhy_probe::dns;
 use tcpwhy_probe::experiment::{
     Bounds, Coin, ExchangeError, Kind, Occasion, Others, Skipped, Subject, make,
 };
-use tcpwhy_probe::http::Request;
 use tcpwhy_probe::tls::{TlsOptions, client_config};
 use tcpwhy_probe::{Scheme, Target};
 use traffic::{Amount, Traffic};
@@ -89,6 +97,14 @@ struct Walk<'a> {
     target: String,
     address: Option<String>,
     requests: u64,
+    /// Number of answers by their status, of all parts.
+    statuses: BTreeMap<u16, u64>,
+    redirects: &'a [Redirect],
+    /// The addresses that were tried, in the order in which a client tries them.
+    addresses: &'a [Tried],
+    faults: &'a [OutsideFault],
+    /// What else is worth knowing, a sentence each.
+    notes: Vec<String>,
     /// The most that was to be sent, and what was sent.
     budget: Amount<Limits>,
     sent: Amount<Spent>,
@@ -108,26 +124,44 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let opened = Opened::before_sending(asked_for, &target)?;
     let mut steps = Steps::new(!asked_for.display.no_progress);
     let request = asked_for.request(opened.body.clone());
-    let kinds = asked_for.experiments(target.scheme == Scheme::Https);
-    let traffic = Traffic::new(asked_for, &target, &request, &kinds);
+    let follows = redirects::are_followed(asked_for, &target, &request);
+    // A redirect may lead to TLS.
+    let most_kinds = asked_for.experiments(target.scheme == Scheme::Https || follows);
+    let traffic = Traffic::new(asked_for, &target, &request, &most_kinds);
     steps.announce(&traffic.announcement(asked_for, &target, &request.method));
-    let resolved = names::resolve(&target, &traffic.queries(), &mut steps)?;
-    let (addresses, lookup_ns, named) = match resolved {
-        Resolved::Found { addresses, lookup_ns, findings } => (addresses, lookup_ns, findings),
-        Resolved::Failed { lookup_ns, findings } => {
-            let report = unresolved(lookup_ns, findings);
-            return tell_unresolved(asked_for, &opened, report, &target, &traffic, steps.taken());
+    if let Some(note) = proxy::note(&target) {
+        steps.skipped("proxy", note);
+    }
+    let mut redirects = Redirects::new(follows, &target);
+    let mut places = Places::new(asked_for, &opened, &traffic);
+    let Some(mut place) = places.find(target.clone(), request, &mut steps)? else {
+        let report = unresolved(places.lookup_ns, places.named);
+        return tell_unresolved(asked_for, &opened, report, &target, &traffic, steps.taken());
+    };
+    let (asked, tapped) = loop {
+        let tap = open_tap(&place.subject, &opened, &mut steps);
+        let began = Instant::now();
+        let follows = redirects.is_followed();
+        let asked = RequestResults::ask(&place.subject, place.lookup_ns, follows);
+        match redirects.next(&asked, &place.subject, began, &mut steps) {
+            Some((to, request)) => match places.find(to, request, &mut steps) {
+                Ok(Some(next)) => place = next,
+                Ok(None) => redirects.stop("redirects to a name that does not resolve".to_owned()),
+                Err(error) => redirects.stop(format!("redirects to no server: {error}")),
+            },
+            // The answers that lead nowhere are examined.
+            None if follows && !redirects.is_followed() => {}
+            None => {
+                tell_asked(&asked, &place.subject, began, &mut steps);
+                break (asked, tap.and_then(|tap| end_tap(tap, &mut steps)));
+            }
         }
     };
-    let subject = subject(asked_for, &opened, target, request, addresses[0], traffic.alone())?;
+    let (named, Place { subject, lookup_ns, addresses }) = (places.named, place);
     way::examine(asked_for, subject.server, &opened.helper, traffic.probes(), &mut steps);
-    let tap = open_tap(&subject, &opened, &mut steps);
-    let began = Instant::now();
-    let asked = RequestResults::ask(&subject, lookup_ns);
-    tell_asked(&asked, &subject, began, &mut steps);
-    let tapped = tap.and_then(|tap| end_tap(tap, &mut steps));
+    let kinds = asked_for.experiments(subject.tls.is_some());
     let alone = tapped.as_ref().map(|it| &it.report);
-    let others = others(&opened, &subject, &addresses, traffic.queries())?;
+    let others = others(&opened, &subject, &addresses.connecting(), traffic.queries())?;
     let kinds = worth_making(kinds, &asked, &subject, lookup_ns, &others, &mut steps);
     let usual_status = asked.status;
     let changing = Subject { budget: traffic.experiments(), usual_status, ..subject.clone() };
@@ -137,21 +171,40 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
         Some(why) => loads::Loads::skipped(why, &mut steps),
         None => loads::run(asked_for, &opened, &asked, &loading, alone, &mut steps),
     };
-    let (mut report, packets) = diagnose(&asked, named, experiments, tapped, &subject);
+    let (mut report, packets) = diagnose(&asked, named, experiments, tapped, &target);
+    if asked.is_other_protocol() {
+        let ends = [Cause::Reset, Cause::NoAnswer, Cause::ErrorResponses];
+        report.findings.retain(|it| !ends.contains(&it.cause));
+    }
     for (connections, loaded) in loads.reports {
         add_load(&mut report, connections, loaded);
     }
     let is_answered = asked.is_answered();
     let seen = Subject { budget: traffic.sockets(), ..subject.clone() };
     let helper = &opened.helper;
-    let place = is_answered.then(|| local::weigh(&mut report, &seen, helper, &mut steps)).flatten();
+    // The helper may read the sockets of the port that was named.
+    let is_named = subject.target.port == target.port;
+    let place = (is_answered && is_named)
+        .then(|| local::weigh(&mut report, &seen, helper, &mut steps))
+        .flatten();
     let host =
         place.map_or_else(Vec::new, |place| local::explain(&report, &place, helper, &mut steps));
-    let verdict = text::verdict(&report, &asked, &subject);
+    let faults = faults::of(&report, &subject, &redirects, &addresses, &loads.measured);
+    let verdict = text::verdict(&report, &asked, &subject, &faults, &loads.measured);
     let walk = Walk {
-        target: subject.target.to_string(),
+        target: target.to_string(),
         address: Some(subject.server.to_string()),
         requests: traffic.sent().target.requests,
+        statuses: subject.answers.statuses(),
+        redirects: &redirects.followed,
+        addresses: &addresses.tried,
+        faults: &faults,
+        notes: [redirects.words(), addresses.words().filter(|_| !addresses.has_fault())]
+            .into_iter()
+            .flatten()
+            .chain(asked.tls_words())
+            .chain(loads::saturation(&loads.measured, asked.layers().request_ns))
+            .collect(),
         budget: traffic.most(),
         sent: traffic.sent(),
         layers: asked.layers(),
@@ -163,8 +216,8 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     tell(asked_for, &opened, &report, walk, &asked, packets.as_deref())?;
     // An error that answers the wrong protocol is no fault of the server.
     let counts = |cause: Cause| is_answered || cause != Cause::ErrorResponses;
-    let mut faults = report.findings.iter().filter(|it| it.cause.class() == Class::Fault);
-    let has_faults = faults.any(|it| counts(it.cause));
+    let mut found = report.findings.iter().filter(|it| it.cause.class() == Class::Fault);
+    let has_faults = !faults.is_empty() || found.any(|it| counts(it.cause));
     Ok(match (has_faults, is_answered) {
         (true, _) => ExitCode::from(EXIT_FAULTS),
         (false, true) => ExitCode::SUCCESS,
@@ -186,6 +239,11 @@ fn tell_unresolved(
         target: target.to_string(),
         address: None,
         requests: 0,
+        statuses: BTreeMap::new(),
+        redirects: &[],
+        addresses: &[],
+        faults: &[],
+        notes: Vec::new(),
         budget: traffic.most(),
         sent: traffic.sent(),
         layers: Layers::default(),
@@ -278,29 +336,17 @@ impl Bundle {
     }
 }
 
-fn subject(
-    asked: &Doctor,
-    opened: &Opened,
-    target: Target,
-    request: Request,
-    server: SocketAddr,
-    budget: Budget,
-) -> Result<Subject, DoctorError> {
-    let tls = match target.scheme {
-        Scheme::Https => Some(client_config(&TlsOptions { resume: false, ..opened.tls.clone() })?),
-        Scheme::Http | Scheme::Tcp => None,
-    };
-    let timeout = Duration::from_nanos(asked.timeout);
-    Ok(Subject { target, server, request, tls, timeout, budget, usual_status: None })
-}
-
 fn open_tap(subject: &Subject, opened: &Opened, steps: &mut Steps) -> Option<Tap> {
     let keeper = opened.bundle.is_some().then_some("tcpwhy doctor");
     let socket = opened.helper.packet_socket();
     match socket.and_then(|socket| Tap::whole(socket, subject.server, keeper)) {
         Ok(tap) => Some(tap),
         Err(error) => {
-            steps.skipped("capture", format!("{error}; own sockets and experiments tell instead"));
+            // It is refused again behind each redirect.
+            if steps.taken().iter().all(|it| it.step != "capture") {
+                let why = format!("{error}; own sockets and experiments tell instead");
+                steps.skipped("capture", why);
+            }
             None
         }
     }
@@ -329,7 +375,8 @@ fn tell_asked(asked: &RequestResults, subject: &Subject, began: Instant, steps: 
         steps.done("connect", began, what);
         if subject.tls.is_some() {
             let (all, first) = (duration(layers.tls_ns), duration(layers.tls_first_byte_ns));
-            let what = format!("{all} in the median, {first} until the server's first bytes");
+            let more = asked.tls_words().map_or_else(String::new, |it| format!("; {it}"));
+            let what = format!("{all} in the median, {first} until the server's first bytes{more}");
             steps.done("tls", began, what);
         }
     }
@@ -459,14 +506,14 @@ fn diagnose(
     named: Vec<Finding>,
     experiments: Vec<Experiment>,
     tapped: Option<Tapped>,
-    subject: &Subject,
+    target: &Target,
 ) -> (Report, Option<Vec<u8>>) {
     let is_captured = |it: &Tapped| it.report.totals.connections > 0;
     let (mut report, packets) = match tapped.filter(is_captured) {
         Some(Tapped { report, packets, .. }) => (report, packets),
         None => (asked.measured.report(&experiments), None),
     };
-    report.asked.target = Some(subject.target.to_string());
+    report.asked.target = Some(target.to_string());
     names::add(&mut report, named);
     weigh(&mut report, experiments);
     (report, packets)

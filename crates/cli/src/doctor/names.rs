@@ -26,7 +26,7 @@ pub enum Resolved {
 
 /// Resolves the target's name.
 ///
-/// # Errors There is no such name, it has no address, or no name server can be queried.
+/// # Errors There is no such name, or no name server can be queried.
 pub fn resolve(
     target: &Target,
     budget: &Budget,
@@ -52,9 +52,6 @@ pub fn resolve(
             };
         }
     };
-    if addresses.is_empty() {
-        return Err(DoctorError::NoAddress { host: host.clone() });
-    }
     let shown: Vec<String> = addresses.iter().map(|it| it.ip().to_string()).collect();
     steps.done("name", began, format!("{host} is {}", shown.join(", ")));
     let findings = examine(host, lookup_ns, budget, steps);

@@ -3,7 +3,8 @@
 
 use super::Walk;
 use super::asked::{Layers, RequestResults};
-use super::loads;
+use super::faults::OutsideFault;
+use super::loads::{self, Loaded};
 use crate::host::explained;
 use std::io::ErrorKind;
 use tcpwhy_core::experiment::sentence;
@@ -18,7 +19,7 @@ const FINDINGS_MAX: usize = 3;
 pub fn page(report: &Report, walk: &Walk<'_>, asked: &RequestResults, look: &Look) -> String {
     let mut page = Page::new(look);
     let software = asked.measured.software.as_deref().map(units::printable);
-    let facts = [walk.address.clone(), software, Some(sent(walk))];
+    let facts = [walk.address.clone(), software, Some(sent(walk)), statuses(walk)];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
     page.paragraph(Some(Paint::Bold), &units::printable(&walk.target), 0);
     page.paragraph(None, &facts.join(" · "), 2);
@@ -27,8 +28,27 @@ pub fn page(report: &Report, walk: &Walk<'_>, asked: &RequestResults, look: &Loo
         page.paragraph(Some(Paint::Fault), &walk.verdict, 0);
         page.gap();
     }
-    let has_more = report.totals.exchanges > 0 || !report.findings.is_empty();
-    if asked.is_answered() && !has_more {
+    let mut uneven = walk.loads.iter().flat_map(|it| &it.uneven).peekable();
+    let has_more = match walk.faults {
+        [] if uneven.peek().is_none() => report.totals.exchanges > 0 || !report.findings.is_empty(),
+        // That no packet shows a fault would contradict what is stated.
+        _ => !report.findings.is_empty(),
+    };
+    for (index, fault) in walk.faults.iter().enumerate() {
+        page.paragraph(Some(Paint::Fault), &units::printable(&fault.headline), 0);
+        page.labelled("do", &fault.fix);
+        if has_more || index + 1 < walk.faults.len() {
+            page.gap();
+        }
+    }
+    let is_silent = !has_more && walk.faults.is_empty() && uneven.peek().is_none();
+    for words in uneven {
+        page.paragraph(Some(Paint::Cost), &format!("{words}."), 0);
+        if has_more {
+            page.gap();
+        }
+    }
+    if asked.is_answered() && is_silent {
         page.paragraph(Some(Paint::Good), &walk.verdict, 0);
     }
     let mut text = page.finish();
@@ -42,6 +62,14 @@ pub fn page(report: &Report, walk: &Walk<'_>, asked: &RequestResults, look: &Loo
 fn sent(walk: &Walk<'_>) -> String {
     let requests = units::counted(walk.requests, "request sent", "requests sent");
     format!("{requests}, {} with the answers", units::bytes(walk.sent.target.bytes))
+}
+
+/// Lists the statuses of the answers; `None` without any.
+fn statuses(walk: &Walk<'_>) -> Option<String> {
+    let each = walk.statuses.iter();
+    let each: Vec<String> =
+        each.map(|(status, number)| format!("{status} × {}", units::count(*number))).collect();
+    (!each.is_empty()).then(|| format!("status {}", each.join(", ")))
 }
 
 /// Renders the part below the verdict.
@@ -59,10 +87,15 @@ fn rest(report: &Report, walk: &Walk<'_>, asked: &RequestResults, look: &Look) -
         page.line(&look.paint(Paint::Bold, "where the time of a request goes, medians"));
         layers(&mut page, &walk.layers);
     }
+    if !walk.notes.is_empty() {
+        page.gap();
+        page.line(&look.paint(Paint::Bold, "worth knowing"));
+        walk.notes.iter().for_each(|it| page.item(&units::printable(it)));
+    }
     if !walk.loads.is_empty() {
         page.gap();
         page.line(&look.paint(Paint::Bold, "many requests at a time"));
-        walk.loads.iter().for_each(|it| page.item(&loads::words(it)));
+        walk.loads.iter().for_each(|it| page.item(&loads::words(it, look)));
     }
     if !report.experiments.is_empty() {
         page.gap();
@@ -98,11 +131,21 @@ fn layers(page: &mut Page<'_>, layers: &Layers) {
 }
 
 /// Returns the verdict in one sentence.
-pub fn verdict(report: &Report, asked: &RequestResults, subject: &Subject) -> String {
+pub fn verdict(
+    report: &Report,
+    asked: &RequestResults,
+    subject: &Subject,
+    outside: &[OutsideFault],
+    loads: &[Loaded],
+) -> String {
     if let (Some(error), false) = (&asked.error, asked.is_answered()) {
         return in_words(error, subject);
     }
     let fault = report.findings.iter().find(|it| it.cause.class() == Class::Fault);
+    if let (None, Some(fault)) = (fault, outside.first()) {
+        return fault.headline.clone();
+    }
+    let uneven = loads.iter().flat_map(|it| &it.uneven).next();
     match fault.or(report.findings.first()) {
         Some(finding) => format!("{}.", Phrases::of(finding).headline),
         None if asked.sent == 0 => {
@@ -110,7 +153,14 @@ pub fn verdict(report: &Report, asked: &RequestResults, subject: &Subject) -> St
             let connections = units::counted(connections, "connection", "connections");
             format!("No fault in {connections}; nothing was asked on them.")
         }
-        None => "No fault.".to_owned(),
+        None => {
+            let redirect = asked.redirect.as_ref().map(|(status, _)| {
+                let to = asked.location.as_deref().unwrap_or_default();
+                format!(" The answer is a redirect (status {status}) to {to}, which was not asked.")
+            });
+            let fault = uneven.map_or("No fault.".to_owned(), |words| format!("{words}."));
+            fault + &redirect.unwrap_or_default()
+        }
     }
 }
 
@@ -129,13 +179,24 @@ pub fn in_words(error: &ExchangeError, subject: &Subject) -> String {
                 "{at} refuses connections: nothing listens at that port and address, or a filter rejects \
                  them; start the service, or name another port"
             ),
-            _ => format!("{at} cannot be reached: {source}; check routes and filters"),
+            _ => format!(
+                "{at} cannot be reached ({}): a router or filter on the way rejects the connection by an \
+                 ICMP error, or this host has no route; see where: tcpwhy probe {}",
+                of_system(source),
+                subject.target.endpoint()
+            ),
         },
-        ExchangeError::Io { step: RequestStep::Tls, source, .. } => {
-            format!(
-                "{at} takes the connection, and the TLS handshake has no end: {source}; is it a TLS port?"
-            )
-        }
+        ExchangeError::Io { step: RequestStep::Tls, .. } if error.is_timeout() => format!(
+            "{at} takes the connection and does not answer the TLS handshake within {timeout}: it may \
+             speak no TLS; try http://{}",
+            subject.target.endpoint()
+        ),
+        ExchangeError::Io { step: RequestStep::Tls, source, .. } => format!(
+            "{at} takes the connection and ends it in the TLS handshake: {}; it may speak no TLS: try \
+             http://{}",
+            of_system(source),
+            subject.target.endpoint()
+        ),
         ExchangeError::Status(_) => format!("{at}: {error}"),
         error if error.is_timeout() => format!(
             "{at} takes the connection, and the answer has no end within {timeout}; allow more with \
@@ -154,7 +215,9 @@ pub fn in_words(error: &ExchangeError, subject: &Subject) -> String {
                  server's log"
             )
         }
-        ExchangeError::Io { source, .. } => format!("{at}: the connection broke: {source}"),
+        ExchangeError::Io { source, .. } => {
+            format!("{at}: the connection broke: {}", of_system(source))
+        }
         ExchangeError::Tls(why) => format!("the TLS handshake with {at} failed: {why}"),
         ExchangeError::Response(why) => {
             format!("{at} does not answer as HTTP/1.1 does: {why}; check scheme and port")
@@ -162,9 +225,19 @@ pub fn in_words(error: &ExchangeError, subject: &Subject) -> String {
         ExchangeError::TlsPort => {
             format!("{at} speaks TLS and was asked in plain HTTP; write https://")
         }
+        ExchangeError::Http2 => format!(
+            "{at} speaks HTTP/2 and does not answer HTTP/1.1, in which tcpwhy asks; name a port that \
+             speaks both, or capture the requests of its own clients: tcpwhy watch"
+        ),
         ExchangeError::Budget(exceeded) => format!(
             "{at} does not end its answer within the budget of {}; name a smaller resource",
             exceeded.limit()
         ),
     }
+}
+
+/// Describes an error of the system without its number.
+fn of_system(error: &std::io::Error) -> String {
+    let words = error.to_string();
+    words.split(" (os error").next().unwrap_or_default().to_ascii_lowercase()
 }

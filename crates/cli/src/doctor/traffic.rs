@@ -3,9 +3,11 @@
 
 use super::args::Doctor;
 use super::asked::{CONNECTIONS, REQUESTS};
+use super::redirects::{self, REDIRECTS_MAX};
 use super::{PAIRS_MAX, loads, way};
 use serde::Serialize;
 use tcpwhy_core::model::units::{bytes, count, counted, duration};
+use tcpwhy_probe::addresses;
 use tcpwhy_probe::budget::{Budget, Limits, NO_LIMIT, Spent, receive_buffer_bytes};
 use tcpwhy_probe::dns::{self, Config, record_type};
 use tcpwhy_probe::experiment::{Kind, Occasion};
@@ -35,6 +37,8 @@ impl Part {
 /// The budgets of all parts of an examination.
 pub struct Traffic {
     alone: Part,
+    /// Connections that try the addresses of a name.
+    addresses: Part,
     load: Part,
     experiments: Part,
     /// The connection that stays open while the server's sockets are read.
@@ -60,9 +64,15 @@ impl Traffic {
         let buffer_bytes = receive_buffer_bytes();
         let request_bytes = request.bytes(target).len() as u64;
         let speaks_http = target.scheme != Scheme::Tcp;
-        let requests = (CONNECTIONS * REQUESTS) as u64;
-        // One more connection shows whether the port speaks TLS.
-        let opened = CONNECTIONS as u64 + 1;
+        // Each redirect answers a request on a connection of its own.
+        let follows = redirects::are_followed(wanted, target, request);
+        let redirects = if follows { REDIRECTS_MAX } else { 0 };
+        let requests = (CONNECTIONS * REQUESTS) as u64 + redirects;
+        // Two more connections show whether the port speaks TLS, or HTTP/2.
+        let opened = CONNECTIONS as u64 + 2 + redirects;
+        // A redirect may lead to another name.
+        let names = u64::from(target.address().is_none()) + u64::from(follows);
+        let addresses = (0..names).fold(Limits::NOTHING, |all, _| all.then(addresses::limits()));
         let alone = Limits {
             requests: if speaks_http { requests } else { 0 },
             connections: opened,
@@ -80,6 +90,7 @@ impl Traffic {
         };
         Traffic {
             alone: Part::new(alone),
+            addresses: Part::new(addresses),
             load: Part::new(loads::limits(wanted, target, request, buffer_bytes)),
             experiments: Part::new(experiments(speaks_http, kinds, buffer_bytes)),
             sockets: Part::new(sockets),
@@ -91,6 +102,11 @@ impl Traffic {
     /// Returns the budget of requests that are sent one at a time.
     pub fn alone(&self) -> Budget {
         self.alone.budget.clone()
+    }
+
+    /// Returns the budget of connections that try the addresses of a name.
+    pub fn addresses(&self) -> Budget {
+        self.addresses.budget.clone()
     }
 
     /// Returns the budget of the load.
@@ -119,8 +135,8 @@ impl Traffic {
     }
 
     /// Returns the parts whose requests and connections the target gets.
-    fn to_target(&self) -> [&Part; 4] {
-        [&self.alone, &self.load, &self.experiments, &self.sockets]
+    fn to_target(&self) -> [&Part; 5] {
+        [&self.alone, &self.addresses, &self.load, &self.experiments, &self.sockets]
     }
 
     /// Returns the most that is sent.
@@ -164,8 +180,10 @@ impl Traffic {
     }
 
     fn requests(&self, wanted: &Doctor, method: &str, most: &Amount<Limits>) -> String {
-        let alone = self.alone.limits.requests;
+        let alone = (CONNECTIONS * REQUESTS) as u64;
+        let redirects = self.alone.limits.requests - alone;
         let mut parts = vec![format!("{} alone", count(alone))];
+        parts.extend((redirects > 0).then(|| format!("{} after redirects", count(redirects))));
         let experiments = self.experiments.limits.requests;
         parts.extend((experiments > 0).then(|| format!("{} in experiments", count(experiments))));
         let load = self.load.limits;

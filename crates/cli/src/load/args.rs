@@ -17,9 +17,13 @@ Examples:
   sudo tcpwhy load http://host/              and what made the slow requests slow
 
 To name causes it captures its own packets, which takes CAP_NET_RAW (sudo has it). No more is sent
-than is asked for, and redirects are not followed.
+than is asked for, and redirects are not followed. The load ends when the server asks for fewer
+requests, by status 429 or by 503 with Retry-After. It waits for the answers to what it has sent. A
+request without an answer counts at the age that it reached; a percentile that it may change is a
+lower bound (≥).
 
-Exit status: 0 no fault, 1 faults found, 2 nothing was answered, or it could not begin.";
+Exit status: 0 no fault, 1 faults found or requests failed (4xx, 5xx, no answer), 2 nothing was
+answered, or it could not begin.";
 
 /// Arguments of `tcpwhy load`.
 #[derive(Debug, Args)]
@@ -61,16 +65,19 @@ pub struct Load {
     #[arg(long, value_name = "TIME", value_parser = parse_timeout, default_value = "10s")]
     pub timeout: u64,
 
+    /// Go on when the server asks for fewer requests (429, or 503 with Retry-After)
+    #[arg(long)]
+    pub ignore_limits: bool,
+
     /// A header field, as in 'Accept: text/html'; may be given several times
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = parse_header)]
     pub headers: Vec<(String, String)>,
 
-    /// The method; --body does not change it
+    /// The method [default: GET, with --body POST]
     #[arg(short = 'X', long, value_name = "METHOD", value_parser = parse_method)]
-    #[arg(default_value = "GET")]
-    pub method: String,
+    pub method: Option<String>,
 
-    /// The body: a string, or @FILE
+    /// The body: a string, or @FILE; with it the method is POST unless --method names another
     #[arg(long, value_name = "STRING|@FILE")]
     pub body: Option<String>,
 
@@ -108,7 +115,11 @@ pub struct Load {
 impl Load {
     /// Returns the request, with `body` already read from its file.
     pub fn request(&self, body: Vec<u8>) -> Request {
-        Request { method: self.method.clone(), headers: self.headers.clone(), body }
+        Request {
+            method: Request::method(self.method.as_deref(), self.body.is_some()),
+            headers: self.headers.clone(),
+            body,
+        }
     }
 
     /// Returns the duration of the load; `None` for no limit.

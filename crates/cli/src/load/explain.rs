@@ -51,6 +51,7 @@ impl Explainer {
                     dropped_packets: tapped.dropped_packets,
                     sockets: None,
                     note: tapped.refused.map(|error| note(&error)),
+                    notes: Vec::new(),
                 }
             }
             Explainer::Sockets(done, thread) => {

@@ -4,7 +4,7 @@ use super::Explained;
 use crate::error::Error;
 use serde_json::{Map, Value, json};
 use tcpwhy_core::report::json as report_json;
-use tcpwhy_probe::load::{FailureKind, LoadOutcome, Pace, Plan, Second, Times};
+use tcpwhy_probe::load::{FailureKind, LoadOutcome, Pace, Plan, Second, Times, Uneven};
 
 const SCHEMA_VERSION: u32 = 1;
 const TOOL_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -15,6 +15,7 @@ const TOOL_VERSION: &str = env!("CARGO_PKG_VERSION");
 pub fn render(plan: &Plan, outcome: &LoadOutcome, explained: &Explained) -> Result<String, Error> {
     let diagnosis = diagnosis(explained)?;
     let part = |name: &str, none: Value| diagnosis.get(name).cloned().unwrap_or(none);
+    let uneven = Uneven::of(plan, outcome);
     let document = json!({
         "schema_version": SCHEMA_VERSION,
         "tool_version": TOOL_VERSION,
@@ -33,6 +34,8 @@ pub fn render(plan: &Plan, outcome: &LoadOutcome, explained: &Explained) -> Resu
         "sent": outcome.sent,
         "requests": outcome.requests,
         "unanswered": outcome.unanswered,
+        "not_sent": outcome.not_sent(),
+        "ended": outcome.ended.as_ref().map(|it| json!({ "reason": it.name(), "why": it.to_string() })),
         "requests_per_second": outcome.requests_per_second(),
         "bytes": outcome.bytes,
         "bytes_per_second": outcome.bytes as f64 / (outcome.elapsed_ns.max(1) as f64 / 1e9),
@@ -41,6 +44,9 @@ pub fn render(plan: &Plan, outcome: &LoadOutcome, explained: &Explained) -> Resu
         "connect": times(&outcome.connect),
         "tls": times(&outcome.tls),
         "tls_resumed": outcome.tls_resumed,
+        "standstills": uneven.standstills,
+        "open_p99_ns": uneven.open_p99.map(|it| it.ns),
+        "tail": uneven.tail,
         "errors": errors(outcome)?,
         "statuses": statuses(outcome),
         "time_series": outcome.seconds.iter().map(second).collect::<Vec<_>>(),
@@ -49,6 +55,7 @@ pub fn render(plan: &Plan, outcome: &LoadOutcome, explained: &Explained) -> Resu
         "captured": captured(explained, &diagnosis),
         "sockets": explained.sockets,
         "note": explained.note,
+        "notes": explained.notes,
     });
     let mut text = serde_json::to_string_pretty(&document)?;
     text.push('\n');
@@ -82,19 +89,30 @@ fn rate(plan: &Plan) -> Option<f64> {
     }
 }
 
+/// Writes a distribution, and which of its values are lower bounds.
 fn times(times: &Times) -> Value {
-    json!({
+    let all = [
+        ("mean_ns", times.mean()),
+        ("p50_ns", times.quantile(0.5)),
+        ("p75_ns", times.quantile(0.75)),
+        ("p90_ns", times.quantile(0.9)),
+        ("p99_ns", times.quantile(0.99)),
+        ("p999_ns", times.quantile(0.999)),
+        ("p9999_ns", times.quantile(0.9999)),
+        ("max_ns", times.max()),
+    ];
+    let bounds: Vec<&str> =
+        all.iter().filter(|(_, it)| it.at_least).map(|(name, _)| *name).collect();
+    let mut document = json!({
         "count": times.count(),
-        "mean_ns": times.mean_ns(),
+        "unanswered": times.unanswered(),
         "min_ns": times.min_ns(),
-        "p50_ns": times.quantile_ns(0.5),
-        "p75_ns": times.quantile_ns(0.75),
-        "p90_ns": times.quantile_ns(0.9),
-        "p99_ns": times.quantile_ns(0.99),
-        "p999_ns": times.quantile_ns(0.999),
-        "p9999_ns": times.quantile_ns(0.9999),
-        "max_ns": times.max_ns(),
-    })
+        "at_least": bounds,
+    });
+    for (name, it) in all {
+        document[name] = json!(it.ns);
+    }
+    document
 }
 
 fn errors(outcome: &LoadOutcome) -> Result<Value, Error> {

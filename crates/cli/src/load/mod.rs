@@ -9,13 +9,17 @@ mod own_sockets;
 mod text;
 
 pub use args::{EXAMPLES, Load};
+#[cfg(target_os = "linux")]
+pub use text::quantile;
 
 use crate::error::Error;
-use crate::{output, terminal};
+use crate::{output, proxy, terminal};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::time::Duration;
 use tcpwhy_core::model::{Class, Report};
+use tcpwhy_probe::addresses::Addresses;
+use tcpwhy_probe::budget::Budget;
 use tcpwhy_probe::load::{self, LoadOutcome, Pace, Plan, PlanError};
 use tcpwhy_probe::tls::TlsOptions;
 
@@ -33,6 +37,8 @@ pub struct Explained {
     pub sockets: Option<Sockets>,
     /// A note on what could not be observed, and what it would take.
     pub note: Option<String>,
+    /// Notes on what other clients meet: a proxy in place of the server, other addresses.
+    pub notes: Vec<String>,
 }
 
 /// The kernel's statistics of the load's sockets (`TCP_INFO`), over all readings.
@@ -59,12 +65,16 @@ pub fn run(asked: &Load) -> Result<ExitCode, Error> {
     let given = Given::read(asked)?;
     let explaining = Explaining::confine(asked);
     let stop = terminal::interruptible();
-    let plan = plan(asked, given)?;
+    let timeout = Duration::from_nanos(asked.timeout);
+    let addresses = Addresses::choose(&addresses(asked)?, timeout, &Budget::none())
+        .ok_or(PlanError::NoAddress)?;
+    let notes = proxy::note(&asked.url).into_iter().chain(addresses.words()).collect();
+    let plan = plan(asked, given, addresses.connecting());
     let explaining = explaining.begin(&plan);
     let mut bar = Bar::new(asked);
     let outcome = load::run(&plan, stop, |running| bar.tell(running));
     drop(bar);
-    let explained = explaining.end();
+    let explained = Explained { notes, ..explaining.end() };
     let outcome = outcome?;
     if asked.json {
         output::print(&json::render(&plan, &outcome, &explained)?)?;
@@ -80,7 +90,8 @@ fn exit(outcome: &LoadOutcome, explained: &Explained) -> ExitCode {
         return ExitCode::from(EXIT_FAILED);
     }
     let findings = explained.report.iter().flat_map(|it| &it.findings);
-    let has_faults = findings.map(|it| it.cause.class()).any(|it| it == Class::Fault);
+    let has_faults = findings.map(|it| it.cause.class()).any(|it| it == Class::Fault)
+        || text::failed(outcome).is_some();
     ExitCode::from(u8::from(has_faults))
 }
 
@@ -104,9 +115,8 @@ impl Given {
     }
 }
 
-fn plan(asked: &Load, given: Given) -> Result<Plan, Error> {
-    let addresses = addresses(asked)?;
-    Ok(Plan {
+fn plan(asked: &Load, given: Given, addresses: Vec<SocketAddr>) -> Plan {
+    Plan {
         request: asked.request(given.body),
         connections: asked.connections as usize,
         threads: asked.threads.map(usize::from),
@@ -116,9 +126,10 @@ fn plan(asked: &Load, given: Given) -> Result<Plan, Error> {
         timeout: Duration::from_nanos(asked.timeout),
         pace: asked.rate.map_or(Pace::Closed, Pace::PerSecond),
         new_connections: asked.new_connections,
+        heeds_limits: !asked.ignore_limits,
         tls: given.tls,
         ..Plan::new(asked.url.clone(), addresses)
-    })
+    }
 }
 
 /// Returns the addresses to connect to, of the IP version that was asked for.

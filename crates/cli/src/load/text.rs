@@ -4,7 +4,7 @@ use super::{Explained, Sockets};
 use tcpwhy_core::model::units::{bytes, count, counted, duration, printable, share};
 use tcpwhy_core::model::{Class, Finding, Report};
 use tcpwhy_core::report::{Glyphs, Look, Page, Paint, Phrases, text};
-use tcpwhy_probe::load::{LoadOutcome, Pace, Plan, Times};
+use tcpwhy_probe::load::{End, LoadOutcome, Pace, Plan, Quantile, Times, Uneven};
 
 /// Number of findings shown in full.
 const FINDINGS_MAX: usize = 3;
@@ -20,15 +20,15 @@ pub fn render(plan: &Plan, outcome: &LoadOutcome, explained: &Explained, look: &
     verdict(&mut page, plan, outcome, explained);
     page.gap();
     header(&mut page, plan, outcome);
-    if outcome.requests > 0 {
+    if outcome.latency.count() > 0 {
         numbers(&mut page, outcome);
     }
     errors(&mut page, outcome);
-    beside(&mut page, plan, outcome);
+    beside(&mut page, outcome);
     if let Some(sockets) = &explained.sockets {
         page.labelled("sockets", &of_sockets(sockets));
     }
-    if let Some(note) = &explained.note {
+    for note in explained.note.iter().chain(&explained.notes) {
         page.warning(note);
     }
     let mut text = page.finish();
@@ -40,13 +40,26 @@ pub fn render(plan: &Plan, outcome: &LoadOutcome, explained: &Explained, look: &
     text
 }
 
-/// Writes the verdict: why the slow requests were slow, and what to do.
+/// Writes the verdict: what failed, why the slow requests were slow, and what to do.
 fn verdict(page: &mut Page<'_>, plan: &Plan, outcome: &LoadOutcome, explained: &Explained) {
     if outcome.requests == 0 {
         return page.paragraph(Some(Paint::Fault), &nothing(plan, outcome), 0);
     }
-    let p99_ns = outcome.latency.quantile_ns(0.99);
-    let p99 = format!("p99 is {}", duration(p99_ns));
+    let failed = failed(outcome);
+    if let Some(failed) = &failed {
+        page.paragraph(Some(Paint::Fault), failed, 0);
+    }
+    if let Some(End::Limit(limited)) = &outcome.ended {
+        let words = limited.words();
+        page.paragraph(Some(Paint::Fault), &format!("The load ended at a limit: {words}."), 0);
+        page.labelled("do", "send fewer requests: --rate; or, past the limit: --ignore-limits");
+    }
+    let uneven = Uneven::of(plan, outcome);
+    for words in [uneven.standstill_words(), uneven.tail_words()].into_iter().flatten() {
+        page.paragraph(Some(Paint::Cost), &format!("{words}."), 0);
+    }
+    let is_even = uneven == Uneven::default();
+    let p99 = format!("p99 is {}", quantile(outcome.latency.quantile(0.99), page.look));
     let report = explained.report.as_ref();
     if let Some((finding, part)) = report.and_then(explains) {
         let phrases = Phrases::of(finding);
@@ -66,6 +79,9 @@ fn verdict(page: &mut Page<'_>, plan: &Plan, outcome: &LoadOutcome, explained: &
             (Some(report), None) if report.totals.exchanges == 0 => {
                 format!("{p99}; no whole exchange was captured.")
             }
+            (Some(report), None) if failed.is_some() || !is_even => {
+                format!("{p99}{}.", owners(report))
+            }
             (Some(report), None) => format!("{p99}, and no fault was found{}.", owners(report)),
         };
         page.paragraph(Some(Paint::Bold), &text, 0);
@@ -80,18 +96,61 @@ fn verdict(page: &mut Page<'_>, plan: &Plan, outcome: &LoadOutcome, explained: &
     }
 }
 
+/// Says how many requests failed and how; `None` if all were answered without an error.
+pub fn failed(outcome: &LoadOutcome) -> Option<String> {
+    let statuses =
+        outcome.statuses.range(400..).map(|(status, n)| (format!("status {status}"), *n));
+    let others = outcome.errors.iter().filter(|(kind, _)| !kind.is_status());
+    let others = others.map(|(kind, n)| (kind.words().to_owned(), *n));
+    let waiting = (!outcome.interrupted && outcome.unanswered > 0)
+        .then(|| ("unanswered at the end".to_owned(), outcome.unanswered));
+    let mut all: Vec<(String, u64)> = statuses.chain(others).chain(waiting).collect();
+    all.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    let sum: u64 = all.iter().map(|(_, n)| n).sum();
+    let parts = all.iter().map(|(what, n)| format!("{what} × {}", count(*n)));
+    let parts = parts.collect::<Vec<_>>().join(", ");
+    let planned = outcome.planned.max(sum);
+    let of = share(sum as f64 / planned.max(1) as f64);
+    let planned = counted(planned, "request", "requests");
+    (sum > 0).then(|| format!("{} of {planned} failed ({of}): {parts}.", count(sum)))
+}
+
 /// Says why no request was answered.
 fn nothing(plan: &Plan, outcome: &LoadOutcome) -> String {
     let first = outcome.errors.iter().max_by_key(|(_, count)| **count).map(|(kind, _)| kind);
     let address = outcome.address.map_or_else(String::new, |it| format!(" ({it})"));
-    match first {
-        None => format!("{}{address} answered no request.", plan.target),
+    let why = match first {
         Some(kind) => {
             let sample = outcome.samples.get(kind).map_or("", String::as_str);
-            let words = kind.words();
-            format!("{}{address} answered no request: {words}: {}.", plan.target, printable(sample))
+            format!("{}: {}", kind.words(), printable(sample))
         }
-    }
+        None if outcome.unanswered > 0 => {
+            let sent = counted(outcome.unanswered, "request was sent", "requests were sent");
+            let waited = duration(outcome.latency.max().ns);
+            format!("{sent}, and after {waited} at most no answer was complete; see --timeout")
+        }
+        None if outcome.shaking_hands > 0 => "it accepts connections, and no TLS handshake was \
+            complete; does the port speak TLS? Without it the URL is http://"
+            .to_owned(),
+        None if outcome.connecting > 0 => format!(
+            "no SYN was answered in {}: the host is down, or a filter drops them; see how far \
+             packets get: tcpwhy probe {}",
+            duration(outcome.elapsed_ns),
+            plan.target.endpoint()
+        ),
+        None => "it ended before a request was sent".to_owned(),
+    };
+    format!("{}{address} answered no request: {why}.", plan.target)
+}
+
+/// Writes a quantile; a lower bound is marked.
+pub fn quantile(it: Quantile, look: &Look) -> String {
+    let mark = match (it.at_least, look.glyphs) {
+        (false, _) => "",
+        (true, Glyphs::Unicode) => "≥ ",
+        (true, Glyphs::Ascii) => ">= ",
+    };
+    format!("{mark}{}", duration(it.ns))
 }
 
 /// Returns the finding with the largest share of the slow requests' time, and that share: the part
@@ -167,9 +226,13 @@ fn numbers(page: &mut Page<'_>, outcome: &LoadOutcome) {
     ];
     let mut items: Vec<String> = quantiles
         .iter()
-        .map(|(name, q)| format!("{name} {}", duration(latency.quantile_ns(*q))))
+        .map(|(name, q)| format!("{name} {}", quantile(latency.quantile(*q), page.look)))
         .collect();
-    items.push(format!("max {}", duration(latency.max_ns())));
+    items.push(format!("max {}", quantile(latency.max(), page.look)));
+    if latency.unanswered() > 0 {
+        let all = count(latency.count());
+        items.push(format!("{} of {all} without an answer", count(latency.unanswered())));
+    }
     page.listed("latency", &items);
     brief(page, "first byte", &outcome.first_byte, None);
     brief(page, "connect", &outcome.connect, None);
@@ -183,9 +246,9 @@ fn brief(page: &mut Page<'_>, label: &str, times: &Times, more: Option<String>) 
         return;
     }
     let mut items = vec![
-        format!("p50 {}", duration(times.quantile_ns(0.5))),
-        format!("p99 {}", duration(times.quantile_ns(0.99))),
-        format!("max {}", duration(times.max_ns())),
+        format!("p50 {}", quantile(times.quantile(0.5), page.look)),
+        format!("p99 {}", quantile(times.quantile(0.99), page.look)),
+        format!("max {}", quantile(times.max(), page.look)),
         format!("{} of them", count(times.count())),
     ];
     items.extend(more);
@@ -214,17 +277,24 @@ fn series(outcome: &LoadOutcome, look: &Look) -> String {
     format!("{line} {from}{}/s", count(most))
 }
 
+/// Writes the statuses of the answers, and the failures of other kinds.
 fn errors(page: &mut Page<'_>, outcome: &LoadOutcome) {
-    for (index, (kind, number)) in outcome.errors.iter().enumerate() {
+    let statuses = outcome.statuses.iter();
+    let statuses: Vec<String> =
+        statuses.map(|(status, number)| format!("{status} × {}", count(*number))).collect();
+    if !statuses.is_empty() {
+        page.listed("status", &statuses);
+    }
+    let errors = outcome.errors.iter().filter(|(kind, _)| !kind.is_status());
+    for (index, (kind, number)) in errors.enumerate() {
         let sample = outcome.samples.get(kind).map_or("", String::as_str);
-        let why = if kind.is_status() { String::new() } else { format!(": {}", printable(sample)) };
-        let text = format!("{} {}{why}", count(*number), kind.words());
+        let text = format!("{} {}: {}", count(*number), kind.words(), printable(sample));
         page.labelled(if index == 0 { "errors" } else { "" }, &text);
     }
 }
 
 /// Writes notes on redirects and on requests that were not answered.
-fn beside(page: &mut Page<'_>, plan: &Plan, outcome: &LoadOutcome) {
+fn beside(page: &mut Page<'_>, outcome: &LoadOutcome) {
     let redirects: u64 = outcome.statuses.range(300..400).map(|(_, count)| count).sum();
     if redirects > 0 {
         let to = outcome.location.as_deref().map(printable);
@@ -232,9 +302,9 @@ fn beside(page: &mut Page<'_>, plan: &Plan, outcome: &LoadOutcome) {
         let all = counted(redirects, "answer redirects", "answers redirect");
         page.warning(&format!("{all}{to}; redirects are not followed"));
     }
-    if outcome.unanswered > 0 && plan.pace != Pace::Closed {
+    if outcome.unanswered > 0 {
         let waiting = counted(outcome.unanswered, "request was", "requests were");
-        page.warning(&format!("{waiting} still unanswered at the end, and not counted as latency"));
+        page.warning(&format!("{waiting} still unanswered at the end, and count at their age"));
     }
 }
 

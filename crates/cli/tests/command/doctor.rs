@@ -1,5 +1,6 @@
 //! `tcpwhy URL` from the outside: exit status, the contract, and what it names.
 
+mod outside;
 mod traffic;
 
 use serde_json::Value;

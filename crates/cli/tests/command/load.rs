@@ -115,11 +115,18 @@ fn what_cannot_be_done_is_one_sentence() {
 }
 
 #[test]
-fn redirects_and_bad_answers_are_reported() {
+fn the_text_begins_with_what_failed() {
     let moved = b"HTTP/1.1 301 Moved\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n";
+    let limited = b"HTTP/1.1 503 No\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n";
     for (answer, words, code) in [
         (&moved[..], "redirect to /there; redirects are not followed", 0),
-        (b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", "20 status 5xx", 0),
+        (
+            b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n",
+            "20 of 20 requests failed (100 %): status 500 × 20. p99 is ",
+            1,
+        ),
+        (b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n", "status 404 × 20", 1),
+        (limited, "and asks to wait 7 s: no request was accepted", 1),
         (b"220 mail.example ESMTP\r\n", "no HTTP response", 2),
     ] {
         let out = tcpwhy(&[&format!("http://{}/", server(answer)), "-n", "20", "--no-explain"]);
@@ -128,6 +135,120 @@ fn redirects_and_bad_answers_are_reported() {
         assert!(text.contains(words), "{text}");
         assert_eq!(out.status.code(), Some(code), "{text}");
     }
+}
+
+#[test]
+fn one_error_in_ten_answers_is_a_fault() {
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    let error = b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n";
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let mut piece = [0; 4096];
+        let mut number = 0;
+        while matches!(stream.read(&mut piece), Ok(1..)) {
+            number += 1;
+            let answer = if number % 10 == 0 { &error[..] } else { &answer[..] };
+            stream.write_all(answer).expect("it is sent");
+        }
+    });
+    let out = tcpwhy(&[&url, "-n", "100", "-c", "1", "--json", "--no-explain"]);
+    let document = validated(&out);
+    assert_eq!(document["statuses"], serde_json::json!({ "200": 90, "503": 10 }));
+    assert_eq!((&document["ended"], out.status.code()), (&Value::Null, Some(1)));
+}
+
+#[test]
+fn a_standstill_of_all_connections_is_named_in_a_closed_loop() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, Mutex};
+    // 600 ms after the first answer, the lock is held for 700 ms.
+    let lock = Arc::new(Mutex::new(()));
+    let has_begun = Arc::new(AtomicBool::new(false));
+    let (held, begun) = (lock.clone(), has_begun.clone());
+    thread::spawn(move || {
+        while !begun.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        thread::sleep(Duration::from_millis(600));
+        let _turn = held.lock().expect("no panic");
+        thread::sleep(Duration::from_millis(700));
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let (lock, has_begun) = (lock.clone(), has_begun.clone());
+            thread::spawn(move || {
+                let mut piece = [0; 4096];
+                while matches!(stream.read(&mut piece), Ok(1..)) {
+                    drop(lock.lock().expect("no panic"));
+                    thread::sleep(Duration::from_millis(2));
+                    has_begun.store(true, Ordering::Relaxed);
+                    if stream.write_all(OK).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let document = validated(&tcpwhy(&[&url, "-c", "4", "-d", "3s", "--json", "--no-explain"]));
+    let all = document["standstills"].as_array().expect("standstills");
+    let longest_ns = all
+        .iter()
+        .map(|it| it["end_ns"].as_u64().unwrap_or(0) - it["begin_ns"].as_u64().unwrap_or(0));
+    assert!(longest_ns.max() >= Some(600_000_000), "{all:?}");
+    let p99_ns = document["latency"]["p99_ns"].as_u64().expect("a time");
+    let open_p99_ns = document["open_p99_ns"].as_u64().expect("a time");
+    assert!(open_p99_ns > 500_000_000 && p99_ns < 300_000_000, "{p99_ns} {open_p99_ns}");
+}
+
+/// A server that accepts connections and answers nothing.
+fn silent() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = listener.local_addr().expect("an address").to_string();
+    (listener, at)
+}
+
+#[test]
+fn a_load_without_answers_says_why_and_how_long_it_waited() {
+    let (_listener, at) = silent();
+    let url = format!("http://{at}/");
+    let words = [&url, "-d", "200ms", "-c", "2", "--timeout", "400ms", "--no-explain"];
+    let out = tcpwhy(&words);
+    assert_eq!(out.status.code(), Some(2));
+    let text = String::from_utf8(out.stdout).expect("text");
+    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("answered no request: timed out: no answer within"), "{text}");
+    assert!(text.contains("p50 ≥ 4") || text.contains("p50 >= 4"), "{text}");
+    let document = validated(&tcpwhy(&[&words[..], &["--json"]].concat()));
+    let latency = &document["latency"];
+    assert_eq!((&latency["count"], &latency["unanswered"]), (&2.into(), &2.into()));
+    assert!(latency["p50_ns"].as_u64() >= Some(400_000_000), "{latency}");
+    let bounds = latency["at_least"].as_array().expect("names");
+    assert!(bounds.contains(&"p50_ns".into()) && bounds.contains(&"max_ns".into()), "{latency}");
+
+    let (_listener, at) = silent();
+    let out = tcpwhy(&[&format!("https://{at}/"), "-d", "300ms", "-c", "1", "--no-explain"]);
+    let text = String::from_utf8(out.stdout).expect("text").replace('\n', " ");
+    assert!(text.contains("does the port speak TLS?"), "{text}");
+}
+
+#[test]
+fn a_body_makes_the_method_post() {
+    let (listener, at) = silent();
+    let asked = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let mut piece = [0; 4096];
+        let read = stream.read(&mut piece).expect("a request");
+        stream.write_all(OK).expect("it is sent");
+        String::from_utf8_lossy(&piece[..read]).into_owned()
+    });
+    let url = format!("http://{at}/");
+    let out = tcpwhy(&[&url, "-n", "1", "-c", "1", "--body", "a=b", "--no-explain"]);
+    assert_eq!(out.status.code(), Some(0));
+    assert!(asked.join().expect("a request").starts_with("POST / HTTP/1.1\r\n"));
 }
 
 #[test]

@@ -148,6 +148,18 @@ impl Problem {
         }
     }
 
+    /// Returns the place in the capture, bytes from its start, for problems that have one.
+    pub fn offset(&self) -> Option<u64> {
+        match self {
+            Self::Cut { offset }
+            | Self::Read { offset, .. }
+            | Self::Damaged { offset, .. }
+            | Self::BadBlocks { offset, .. }
+            | Self::Concatenated { offset, .. } => Some(*offset),
+            _ => None,
+        }
+    }
+
     /// Returns whether frames are missing because of it.
     pub fn loses_frames(&self) -> bool {
         !matches!(

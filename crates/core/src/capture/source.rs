@@ -56,6 +56,11 @@ impl Source {
         Self { name: name.into(), bytes: None, open, site: Site::default() }
     }
 
+    /// Returns whether it can be opened more than once.
+    pub fn can_be_read_again(&self) -> bool {
+        matches!(self.open, Open::Again(_))
+    }
+
     /// Returns the same source, taken at `site`.
     #[must_use]
     pub fn at(self, site: Site) -> Self {

@@ -93,8 +93,14 @@ impl OwnRequest {
 /// A failed attempt, and the time until it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// `connect` was refused (`ECONNREFUSED`), or rejected by ICMP.
+    /// `connect` was refused (`ECONNREFUSED`).
     Refused {
+        /// Time since the SYN, ns.
+        after_ns: u64,
+    },
+    /// `connect` failed since the server cannot be reached (`EHOSTUNREACH`, `ENETUNREACH`): an ICMP
+    /// error answered the SYN (RFC 1122 §4.2.3.9), or this host has no route.
+    Rejected {
         /// Time since the SYN, ns.
         after_ns: u64,
     },
@@ -119,6 +125,7 @@ impl Failure {
     fn after_ns(self) -> u64 {
         match self {
             Self::Refused { after_ns }
+            | Self::Rejected { after_ns }
             | Self::Unanswered { after_ns }
             | Self::Closed { after_ns }
             | Self::Reset { after_ns } => after_ns,
@@ -127,7 +134,7 @@ impl Failure {
 
     fn cause(self) -> Cause {
         match self {
-            Self::Refused { .. } => Cause::Refused,
+            Self::Refused { .. } | Self::Rejected { .. } => Cause::Refused,
             Self::Unanswered { .. } => Cause::SynRetransmit,
             Self::Closed { .. } => Cause::NoAnswer,
             Self::Reset { .. } => Cause::Reset,
@@ -139,7 +146,7 @@ impl Failure {
         match self {
             Self::Closed { .. } => Some(Outcome::Closed { by: Side::Server }),
             Self::Reset { .. } => Some(Outcome::Reset { by: Side::Server }),
-            Self::Refused { .. } | Self::Unanswered { .. } => None,
+            Self::Refused { .. } | Self::Rejected { .. } | Self::Unanswered { .. } => None,
         }
     }
 }
@@ -286,8 +293,11 @@ impl Measured {
 
     /// Returns findings about failed attempts, by kind.
     fn failed_attempts(&self, report: &Report) -> Vec<Finding> {
+        let is_rejected = |it: &Failure| matches!(it, Failure::Rejected { .. });
         let of = |cause: Cause, role, id, value: &str| {
-            let those: Vec<_> = self.failures.iter().filter(|it| it.cause() == cause).collect();
+            let by_path = id == "connect_rejected";
+            let is_its = |it: &&Failure| it.cause() == cause && is_rejected(it) == by_path;
+            let those: Vec<_> = self.failures.iter().filter(is_its).collect();
             let first = those.first()?;
             // A RST comes at once: nothing was waited for.
             let lost_ns = match cause {
@@ -313,6 +323,13 @@ impl Measured {
             finding.affected.exchanges = count;
             finding.affected.connections = count;
             finding.facts = vec![("count", Fact::Count(count))];
+            if by_path {
+                let text = |it: &str| Fact::Text(it.to_owned());
+                let reporter = "a router or filter on the way (or this host has no route)";
+                finding.facts.push(("target", text(&self.server.to_string())));
+                finding.facts.push(("reporter", text(reporter)));
+                finding.facts.push(("says", text("the server cannot be reached")));
+            }
             if cause == Cause::SynRetransmit {
                 finding.facts.push(("unanswered", Fact::Count(count)));
             }
@@ -325,6 +342,7 @@ impl Measured {
         };
         [
             of(Cause::Refused, Role::Server, "connect_refused", "ECONNREFUSED"),
+            of(Cause::Refused, Role::Network, "connect_rejected", "EHOSTUNREACH"),
             of(Cause::SynRetransmit, Role::Network, "connect_unanswered", "ETIMEDOUT"),
             of(Cause::NoAnswer, Role::Server, "closed_unanswered", "end of file"),
             of(Cause::Reset, Role::Server, "was_reset", "ECONNRESET"),
@@ -431,7 +449,7 @@ fn is_repeated_syn(request: &OwnRequest) -> bool {
 
 fn owner_of(failure: Failure) -> Owner {
     match failure {
-        Failure::Refused { .. } => Owner::Connect,
+        Failure::Refused { .. } | Failure::Rejected { .. } => Owner::Connect,
         Failure::Unanswered { .. } => Owner::SynRetransmit,
         Failure::Closed { .. } => Owner::Server,
         Failure::Reset { .. } => Owner::Unknown,

@@ -168,6 +168,7 @@ fn a_long_answer_with_pauses_is_not_attributed_to_the_server() {
 fn refusals_resets_and_silence_are_findings_without_packets() {
     for (failure, cause, role) in [
         (Failure::Refused { after_ns: 50_000 }, Cause::Refused, Role::Server),
+        (Failure::Rejected { after_ns: 50_000 }, Cause::Refused, Role::Network),
         (Failure::Unanswered { after_ns: 3_000 * MS }, Cause::SynRetransmit, Role::Network),
         (Failure::Closed { after_ns: MS }, Cause::NoAnswer, Role::Server),
         (Failure::Reset { after_ns: MS }, Cause::Reset, Role::Server),

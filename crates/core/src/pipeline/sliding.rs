@@ -164,7 +164,7 @@ impl super::Shard {
 
 impl Control {
     /// Removes and returns the finished look-ups, each once.
-    fn take_finished_lookups(&mut self) -> Vec<crate::dns::Lookup> {
+    pub(crate) fn take_finished_lookups(&mut self) -> Vec<crate::dns::Lookup> {
         self.names.iter_mut().flat_map(super::Names::take_finished).collect()
     }
 

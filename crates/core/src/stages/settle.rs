@@ -7,6 +7,7 @@ use crate::capture::InputSummary;
 use crate::findings::Stamps;
 use crate::model::Report;
 use crate::pipeline::{Found, Overview};
+use crate::tables::{self, Rows};
 use std::collections::BTreeMap;
 
 /// Sums of one bucket, or of several.
@@ -87,6 +88,17 @@ impl Run {
         let mut report = found.report(&self.options, lookups.observed, &inputs);
         self.options.narrow(&mut report);
         Ok(report)
+    }
+
+    /// Passes on the look-ups in `lookups`, the result of the control, as rows. Of more than 16,384 there
+    /// may be only the first.
+    ///
+    /// # Errors
+    /// [`StageError`] if it is not a blob of this run.
+    pub fn lookup_rows(&self, lookups: &[u8], rows: &mut impl Rows) -> Result<(), StageError> {
+        let lookups: Lookups = blob::read(lookups, Kind::Lookups, self.digest)?;
+        tables::give(rows, lookups.found.lookups, &self.options.window(), &self.options.sites);
+        Ok(())
     }
 
     /// Checks that every chunk was taken once, and every file has its totals.

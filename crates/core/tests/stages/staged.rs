@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use tcpwhy_core::capture::{Block, CaptureSet, Frame, Plan, Source, pcap_frame, pcap_header, peek};
+use tcpwhy_core::dns::Lookup;
 use tcpwhy_core::model::{ConnectionReport, Report};
 use tcpwhy_core::pipeline::{Analysis, Options};
 use tcpwhy_core::report::json;
@@ -36,6 +37,10 @@ impl Rows for Texts {
 
     fn exchange(&mut self, exchange: &TableExchange, stalls: &[Stall]) {
         self.0.push(format!("{exchange:?} {stalls:?}"));
+    }
+
+    fn lookup(&mut self, lookup: &Lookup) {
+        self.0.push(format!("{lookup:?}"));
     }
 }
 
@@ -143,7 +148,11 @@ impl Scattered {
 
     /// Runs the other stages; with `lookups` and what is `told` of the control.
     pub fn finish(&self, Controlled { told, lookups }: &Controlled) -> Outcome {
-        let (partials, rows) = self.buckets(told);
+        let (partials, mut rows) = self.buckets(told);
+        let mut texts = Texts::default();
+        self.run.lookup_rows(lookups, &mut texts).expect("the control's blob");
+        rows.extend(texts.0);
+        rows.sort_unstable();
         let report = self.run.settle(&partials, lookups, &self.totals).expect("all blobs");
         Outcome { json: rendered(&report), rows }
     }

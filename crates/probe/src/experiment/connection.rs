@@ -13,7 +13,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tcpwhy_core::experiment::PeerWindow;
 
 use crate::budget::{Budget, Exceeded, Metered};
-use crate::http::{Progress, Request, Response, ResponseError, ResponseReader};
+use crate::http::{Answers, Progress, Request, Response, ResponseError, ResponseReader, http2};
 use crate::target::Target;
 use crate::tls::{sentence, server_name};
 
@@ -65,6 +65,8 @@ pub struct Subject {
     pub timeout: Duration,
     /// The budget of all requests to the server.
     pub budget: Budget,
+    /// The count of all answers of the server.
+    pub answers: Answers,
     /// Status of the usual answer: one of another class (RFC 9110 §15) is an error. `None` if any
     /// answer is accepted.
     pub usual_status: Option<u16>,
@@ -105,6 +107,9 @@ pub enum ExchangeError {
     /// The port speaks TLS, and was asked in plain HTTP.
     #[error("the port speaks TLS and was asked in plain HTTP; write https://")]
     TlsPort,
+    /// The server speaks HTTP/2 and not HTTP/1.1.
+    #[error("the server speaks HTTP/2 and does not answer HTTP/1.1")]
+    Http2,
     /// The budget is spent.
     #[error("{0}")]
     Budget(Exceeded),
@@ -176,6 +181,8 @@ pub struct Connection<'a> {
     pub tls_ns: u64,
     /// Time from the begin of the handshake to the server's first bytes, ns.
     pub tls_first_byte_ns: u64,
+    /// Bytes that the server sent in the TLS handshake.
+    pub tls_bytes: u64,
 }
 
 impl<'a> Connection<'a> {
@@ -201,6 +208,7 @@ impl<'a> Connection<'a> {
             connect_ns,
             tls_ns: 0,
             tls_first_byte_ns: 0,
+            tls_bytes: 0,
         };
         if let Some(config) = &subject.tls {
             it.shake(config)?;
@@ -227,6 +235,7 @@ impl<'a> Connection<'a> {
         let bytes = self.subject.request.bytes(&self.subject.target);
         let body_bytes = self.subject.request.body.len();
         self.socket.request(bytes.len()).map_err(ExchangeError::Budget)?;
+        self.subject.answers.begin();
         let began = Instant::now();
         let (head, body) = match self.settings.two_writes {
             true => bytes.split_at(bytes.len() - body_bytes),
@@ -269,6 +278,7 @@ impl<'a> Connection<'a> {
         let bytes = self.subject.request.bytes(&self.subject.target);
         let (head, body) = bytes.split_at(bytes.len() - self.subject.request.body.len());
         self.socket.request(bytes.len()).map_err(ExchangeError::Budget)?;
+        self.subject.answers.begin();
         let began = Instant::now();
         self.write(head).map_err(|source| io_error(RequestStep::Send, began, source))?;
         match self.read(CONTINUE_WAIT) {
@@ -286,6 +296,17 @@ impl<'a> Connection<'a> {
         let mut timing = Timing { send_ns: nanos(began), ..Timing::default() };
         timing.wire_bytes = self.answer(&mut timing)?.wire_bytes;
         Ok(timing)
+    }
+
+    /// Returns whether the server answers the preface of HTTP/2 with its own.
+    pub fn speaks_http2(&mut self) -> bool {
+        if self.write(http2::PREFACE).is_err() {
+            return false;
+        }
+        match self.read(self.subject.timeout) {
+            Ok(read) => http2::begins(&self.buffer[..read]),
+            Err(_) => false,
+        }
     }
 
     /// Reads up to the end of an answer.
@@ -317,9 +338,12 @@ impl<'a> Connection<'a> {
                 return Err(io_error(RequestStep::Answer, began, source));
             }
             if read == 0 {
-                return Ok(self.reader.close()?.ok_or(ResponseError::Truncated)?);
+                let response = self.reader.close()?.ok_or(ResponseError::Truncated)?;
+                self.subject.answers.add(&response);
+                return Ok(response);
             }
             if let Progress::Complete { response, .. } = self.reader.push(&self.buffer[..read])? {
+                self.subject.answers.add(&response);
                 return Ok(response);
             }
         }
@@ -360,7 +384,9 @@ impl<'a> Connection<'a> {
                 tls.write_tls(&mut self.socket).map_err(failed)?;
                 continue;
             }
-            if tls.read_tls(&mut self.socket).map_err(failed)? == 0 {
+            let came = tls.read_tls(&mut self.socket).map_err(failed)?;
+            self.tls_bytes += came as u64;
+            if came == 0 {
                 let why = "the server closes the connection before it is over; is it a TLS port?";
                 return Err(ExchangeError::Tls(why.to_owned()));
             }

@@ -79,7 +79,7 @@ mod tests {
     use crate::budget::Budget;
     use crate::dns::fake::{Behaviour, Fake};
     use crate::experiment::{Kind, make};
-    use crate::http::Request;
+    use crate::http::{Answers, Request};
     use hickory_proto::op::ResponseCode;
     use std::time::Instant;
     use tcpwhy_core::model::experiment::{Experiment, Verdict};
@@ -106,6 +106,7 @@ mod tests {
             tls: None,
             timeout: Duration::from_secs(5),
             budget: Budget::none(),
+            answers: Answers::default(),
             usual_status: None,
         };
         let until = Instant::now() + Duration::from_secs(20);

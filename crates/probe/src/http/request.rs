@@ -20,6 +20,16 @@ impl Request {
         Request { method: "GET".into(), headers: Vec::new(), body: Vec::new() }
     }
 
+    /// Returns the method of a request: the named one in upper case, or `POST` with a body and `GET`
+    /// without.
+    pub fn method(named: Option<&str>, has_body: bool) -> String {
+        match named {
+            Some(method) => method.to_ascii_uppercase(),
+            None if has_body => "POST".to_owned(),
+            None => "GET".to_owned(),
+        }
+    }
+
     /// Returns whether the method is idempotent (RFC 9110 §9.2.2).
     pub fn is_idempotent(&self) -> bool {
         matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")

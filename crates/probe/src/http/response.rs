@@ -1,6 +1,8 @@
 //! Finds the begin and the end of each response in the received bytes.
 
+use std::fmt;
 use std::mem::MaybeUninit;
+
 use tcpwhy_core::app;
 
 /// Greatest number of bytes of a header section.
@@ -21,8 +23,38 @@ pub struct Response {
     pub keep_alive: bool,
     /// Where the `Location` field leads, without its values, if the response has one.
     pub location: Option<String>,
+    /// The `Location` field as it was received, of a redirect; `None` from a terse reader.
+    pub redirect: Option<String>,
+    /// The delay for which a response with status 429 or 503 asks, if it states one.
+    pub retry_after: Option<RetryAfter>,
     /// The known programs that the `Server` field states.
     pub server: Option<String>,
+}
+
+/// The delay that a `Retry-After` field states (RFC 9110 §10.2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryAfter {
+    /// A number of seconds.
+    Seconds(u32),
+    /// A date.
+    Date,
+}
+
+impl fmt::Display for RetryAfter {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RetryAfter::Seconds(seconds) => write!(to, "{seconds} s"),
+            RetryAfter::Date => write!(to, "until a date"),
+        }
+    }
+}
+
+impl Response {
+    /// Returns whether the response asks its client to send fewer requests: with status 429 (RFC
+    /// 6585 §4), or with 503 and a delay (RFC 9110 §15.6.4).
+    pub fn asks_for_fewer(&self) -> bool {
+        self.status == 429 || self.status == 503 && self.retry_after.is_some()
+    }
 }
 
 /// The result of [`ResponseReader::push`].
@@ -227,13 +259,17 @@ impl ResponseReader {
         }
         let wanted = Wanted {
             location: !self.is_terse || (300..400).contains(&status),
+            redirect: !self.is_terse && (300..400).contains(&status),
             server: !self.is_terse || !self.has_read_one,
+            retry_after: matches!(status, 429 | 503),
         };
         let framing = Framing::of(&head, wanted)?;
         self.has_read_one = true;
         self.response.status = status;
         self.response.keep_alive = framing.keep_alive;
         self.response.location = framing.location;
+        self.response.redirect = framing.redirect;
+        self.response.retry_after = framing.retry_after;
         self.response.server = framing.server;
         let no_body = self.to_head || matches!(status, 101 | 204 | 304);
         self.state = match (no_body, framing.chunked, framing.content_bytes) {
@@ -281,21 +317,31 @@ struct Framing {
     content_bytes: Option<u64>,
     keep_alive: bool,
     location: Option<String>,
+    redirect: Option<String>,
     server: Option<String>,
+    retry_after: Option<RetryAfter>,
 }
 
 /// The header fields that are kept.
 #[derive(Clone, Copy)]
 struct Wanted {
     location: bool,
+    redirect: bool,
     server: bool,
+    retry_after: bool,
 }
 
 impl Framing {
     fn of(head: &httparse::Response, wanted: Wanted) -> Result<Framing, ResponseError> {
-        let keep_alive = head.version == Some(1);
-        let (location, server) = (None, None);
-        let mut it = Framing { chunked: false, content_bytes: None, keep_alive, location, server };
+        let mut it = Framing {
+            chunked: false,
+            content_bytes: None,
+            keep_alive: head.version == Some(1),
+            location: None,
+            redirect: None,
+            server: None,
+            retry_after: None,
+        };
         for field in head.headers.iter() {
             let value = field.value.trim_ascii();
             if field.name.eq_ignore_ascii_case("content-length") {
@@ -312,8 +358,12 @@ impl Framing {
                 it.keep_alive |= names(value, b"keep-alive");
             } else if wanted.location && field.name.eq_ignore_ascii_case("location") {
                 it.location = Some(app::redirect(value));
+                it.redirect = wanted.redirect.then(|| String::from_utf8_lossy(value).into_owned());
             } else if wanted.server && field.name.eq_ignore_ascii_case("server") {
                 it.server = app::software_name(value).map(str::to_owned);
+            } else if wanted.retry_after && field.name.eq_ignore_ascii_case("retry-after") {
+                let seconds = std::str::from_utf8(value).ok().and_then(|it| it.parse().ok());
+                it.retry_after = Some(seconds.map_or(RetryAfter::Date, RetryAfter::Seconds));
             }
         }
         Ok(it)
@@ -367,6 +417,7 @@ mod tests {
         let bytes: u64 = whole.iter().map(|it| it.wire_bytes).sum();
         assert_eq!(bytes, wire.len() as u64);
         assert_eq!(whole[3].location.as_deref(), Some("/there"));
+        assert_eq!(whole[3].redirect.as_deref(), Some("/there"));
         assert!(whole[0].keep_alive && !whole[3].keep_alive);
         for step in 1..wire.len() {
             assert_eq!(read(wire, step), whole, "in pieces of {step}");
@@ -410,6 +461,21 @@ mod tests {
         assert_eq!(read(ok), (Some("nginx".into()), None));
         assert_eq!(read(ok), (None, None));
         assert_eq!(read(&moved), (None, Some("/a".into())));
+    }
+
+    #[test]
+    fn a_refusal_states_its_delay() {
+        for (status, field, refuses, delay) in [
+            (429, "", true, None),
+            (429, "Retry-After: 30\r\n", true, Some(RetryAfter::Seconds(30))),
+            (503, "", false, None),
+            (503, "retry-after: Fri, 31 Dec 1999 23:59:59 GMT\r\n", true, Some(RetryAfter::Date)),
+            (500, "Retry-After: 30\r\n", false, None),
+        ] {
+            let wire = format!("HTTP/1.1 {status} X\r\n{field}Content-Length: 0\r\n\r\n");
+            let response = &read(wire.as_bytes(), wire.len())[0];
+            assert_eq!((response.asks_for_fewer(), response.retry_after), (refuses, delay));
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use tcpwhy_core::model::units::duration;
 
 use crate::budget::Exceeded;
+use crate::http::Limited;
 
 /// Number of answers of which more than half have to be slow. With ten connections these are two
 /// of each, so that one short stall does not end a load.
@@ -30,6 +31,9 @@ pub enum End {
     /// An answer has a status of another class than the usual one.
     #[error("an answer has status {0}")]
     Status(u16),
+    /// The server asks for fewer requests.
+    #[error("{}", .0.words())]
+    Limit(Limited),
     /// A request or a connection failed.
     #[error("{0}")]
     Failure(String),
@@ -49,6 +53,7 @@ impl End {
     pub fn name(&self) -> &'static str {
         match self {
             End::Status(_) => "status",
+            End::Limit(_) => "limit",
             End::Failure(_) => "failure",
             End::Slow { .. } => "latency",
             End::Budget(_) => "budget",

@@ -6,7 +6,8 @@
 //!
 //! In an open loop, latency counts from the time at which a request was *planned* to be sent, so a
 //! server that stalls cannot hide the requests that could not be sent meanwhile (coordinated
-//! omission).
+//! omission). In both loops, requests without an answer count at the age that they reached
+//! ([`Times`]), and a load waits for the answers to what it has sent.
 
 mod alarm;
 mod connection;
@@ -16,12 +17,14 @@ mod outcome;
 mod plan;
 mod schedule;
 mod stream;
+mod uneven;
 mod worker;
 
 pub use failure::FailureKind;
 pub use guard::{End, Guard};
-pub use outcome::{LoadOutcome, Second, Times};
+pub use outcome::{LoadOutcome, Quantile, Second, Times};
 pub use plan::{Pace, Plan, PlanError};
+pub use uneven::{Standstill, Tail, Uneven};
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -100,9 +103,16 @@ pub fn run(
         joined.map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     });
     let mut outcome = LoadOutcome { threads, ..LoadOutcome::default() };
+    let mut standstills: Option<Vec<Standstill>> = None;
     for part in parts {
-        outcome.merge(part?);
+        let part = part?;
+        standstills = Some(match standstills {
+            None => part.standstills.clone(),
+            Some(all) => Standstill::common(&all, &part.standstills),
+        });
+        outcome.merge(part);
     }
+    outcome.standstills = standstills.unwrap_or_default();
     let index = shared.address.load(Ordering::Relaxed).min(plan.addresses.len() - 1);
     outcome.ended = shared.ended.into_inner();
     outcome.address = Some(plan.addresses[index]);

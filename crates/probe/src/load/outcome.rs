@@ -8,57 +8,130 @@ use tcpwhy_core::model::Histogram;
 
 use super::failure::{Failure, FailureKind};
 use super::guard::End;
+use super::uneven::Standstill;
 
 /// Longest time that is recorded exactly, ns; a longer one is recorded as this.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 /// Number of significant digits of a recorded time.
 const DIGITS: u8 = 3;
 
-/// A distribution of times, each accurate to 0.1 %.
+/// A distribution of times, each accurate to 0.1 %. Of a request without an answer only its age is
+/// known when it was given up; its time is at least that.
 #[derive(Clone, Debug)]
-pub struct Times(Hdr<u64>);
+pub struct Times {
+    known: Hdr<u64>,
+    /// The ages of requests without an answer; `None` if there are none.
+    unanswered: Option<Box<Hdr<u64>>>,
+}
+
+/// A quantile, or another value of a distribution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quantile {
+    /// The value, ns.
+    pub ns: u64,
+    /// `true` if the value is a lower bound, because requests without an answer may change it.
+    pub at_least: bool,
+}
+
+/// Number of different times that are spread evenly.
+const EVEN_STEPS: u64 = 1_000;
+
+/// Largest effect of requests without an answer on a quantile that is not marked as a bound.
+const SLIGHT: f64 = 0.01;
 
 impl Default for Times {
     fn default() -> Times {
-        // These bounds are valid, and without bounds a histogram grows as needed.
-        let bounded = Hdr::new_with_bounds(1, LONGEST_NS, DIGITS);
-        Times(bounded.unwrap_or_else(|_| Hdr::new(DIGITS).expect("three digits are valid")))
+        Times { known: empty(), unanswered: None }
     }
+}
+
+fn empty() -> Hdr<u64> {
+    // These bounds are valid, and without bounds a histogram grows as needed.
+    let bounded = Hdr::new_with_bounds(1, LONGEST_NS, DIGITS);
+    bounded.unwrap_or_else(|_| Hdr::new(DIGITS).expect("three digits are valid"))
 }
 
 impl Times {
     pub(super) fn record(&mut self, ns: u64) {
-        self.0.saturating_record(ns.max(1));
+        self.known.saturating_record(ns.max(1));
+    }
+
+    /// Records a request that had no answer at this age.
+    pub(super) fn give_up(&mut self, age_ns: u64) {
+        let unanswered = self.unanswered.get_or_insert_with(|| Box::new(empty()));
+        unanswered.saturating_record(age_ns.max(1));
     }
 
     fn merge(&mut self, other: &Times) {
-        // Both histograms have the same bounds.
-        let _ = self.0.add(&other.0);
+        // All histograms have the same bounds.
+        let _ = self.known.add(&other.known);
+        if let Some(others) = &other.unanswered {
+            let _ = self.unanswered.get_or_insert_with(|| Box::new(empty())).add(&**others);
+        }
     }
 
-    /// Returns the number of recorded times.
+    /// Returns the number of requests, with those that had no answer.
     pub fn count(&self) -> u64 {
-        self.0.len()
+        self.known.len() + self.unanswered()
     }
 
-    /// Returns the `q` quantile, ns; 0 without values.
-    pub fn quantile_ns(&self, q: f64) -> u64 {
-        self.0.value_at_quantile(q).min(self.0.max())
+    /// Returns the number of requests that had no answer.
+    pub fn unanswered(&self) -> u64 {
+        self.unanswered.as_ref().map_or(0, |it| it.len())
     }
 
-    /// Returns the longest time, ns.
-    pub fn max_ns(&self) -> u64 {
-        self.0.max()
+    /// Returns the `q` quantile of all requests; 0 without any. The true value lies between the
+    /// quantile with the requests without an answer at their ages and that with all of them at the
+    /// end. If these differ, the lower one is returned as a bound.
+    pub fn quantile(&self, q: f64) -> Quantile {
+        let of = |it: &Hdr<u64>, q: f64| it.value_at_quantile(q).min(it.max());
+        let Some(unanswered) = &self.unanswered else {
+            return Quantile { ns: of(&self.known, q), at_least: false };
+        };
+        let mut all = self.known.clone();
+        let _ = all.add(&**unanswered);
+        let ns = of(&all, q);
+        // Infinite without any known time.
+        let rank = q * all.len() as f64 / self.known.len() as f64;
+        let most_ns = (rank <= 1.0).then(|| of(&self.known, rank));
+        let at_least = most_ns.is_none_or(|most| most as f64 > ns as f64 * (1.0 + SLIGHT));
+        Quantile { ns, at_least }
     }
 
-    /// Returns the shortest time, ns.
+    /// Records times that are spread evenly up to the longest one.
+    pub(super) fn record_evenly(&mut self, longest_ns: u64, number: u64) {
+        let steps = number.clamp(1, EVEN_STEPS);
+        for step in 0..steps {
+            let part = number * (step + 1) / steps - number * step / steps;
+            let ns = (longest_ns as f64 * (step as f64 + 0.5) / steps as f64) as u64;
+            self.known.saturating_record_n(ns.max(1), part);
+        }
+    }
+
+    /// Returns the number of requests that took so long, or had no answer at this age.
+    pub(super) fn count_from(&self, ns: u64) -> u64 {
+        let of = |it: &Hdr<u64>| it.count_between(ns, it.high());
+        of(&self.known) + self.unanswered.as_ref().map_or(0, |it| of(it))
+    }
+
+    /// Returns the longest time.
+    pub fn max(&self) -> Quantile {
+        let age_ns = self.unanswered.as_ref().map(|it| it.max());
+        let ns = self.known.max().max(age_ns.unwrap_or(0));
+        Quantile { ns, at_least: age_ns.is_some() }
+    }
+
+    /// Returns the shortest time of a request with an answer, ns; 0 without any.
     pub fn min_ns(&self) -> u64 {
-        if self.0.is_empty() { 0 } else { self.0.min() }
+        if self.known.is_empty() { 0 } else { self.known.min() }
     }
 
-    /// Returns the mean, ns.
-    pub fn mean_ns(&self) -> u64 {
-        self.0.mean() as u64
+    /// Returns the mean.
+    pub fn mean(&self) -> Quantile {
+        let sum = |it: &Hdr<u64>| it.mean() * it.len() as f64;
+        let unanswered = self.unanswered.as_ref().map_or(0.0, |it| sum(it));
+        let ns = (sum(&self.known) + unanswered) / self.count().max(1) as f64;
+        Quantile { ns: ns as u64, at_least: self.unanswered() > 0 }
     }
 }
 
@@ -90,12 +163,17 @@ pub struct LoadOutcome {
     pub sent: u64,
     /// Number of requests with a complete answer, whatever its status.
     pub requests: u64,
-    /// Number of requests without an answer when the load ended.
+    /// Number of requests that were sent and had no answer when the load ended.
     pub unanswered: u64,
+    /// Number of connections whose SYN had no answer when the load ended.
+    pub connecting: u64,
+    /// Number of connections whose TLS handshake was not complete when the load ended.
+    pub shaking_hands: u64,
     /// Number of bytes of the answers, including headers.
     pub bytes: u64,
     /// Time from the request to the complete answer. It begins at the planned time in an open loop,
-    /// and at the connect if each request has its own connection.
+    /// and at the connect if each request has its own connection. A request without an answer is in
+    /// it at its age when it failed or the load ended, also if it was planned and never sent.
     pub latency: Times,
     /// Time from the same begin to the answer's first byte.
     pub first_byte: Times,
@@ -111,6 +189,8 @@ pub struct LoadOutcome {
     pub samples: BTreeMap<FailureKind, String>,
     /// Number of answers by status code.
     pub statuses: BTreeMap<u16, u64>,
+    /// Times in which requests were in progress and none was answered, of all threads.
+    pub standstills: Vec<Standstill>,
     /// The results of each second.
     pub seconds: Vec<Second>,
     /// The `server` field of the first response that has one.
@@ -173,6 +253,8 @@ impl LoadOutcome {
         self.sent += other.sent;
         self.requests += other.requests;
         self.unanswered += other.unanswered;
+        self.connecting += other.connecting;
+        self.shaking_hands += other.shaking_hands;
         self.bytes += other.bytes;
         self.latency.merge(&other.latency);
         self.first_byte.merge(&other.first_byte);
@@ -199,5 +281,53 @@ impl LoadOutcome {
         self.server = self.server.take().or(other.server);
         self.location = self.location.take().or(other.location);
         self.interrupted |= other.interrupted;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn times(known: &[(u64, u64)], unanswered: &[(u64, u64)]) -> Times {
+        let mut times = Times::default();
+        known.iter().for_each(|&(ms, count)| (0..count).for_each(|_| times.record(ms * MS)));
+        unanswered.iter().for_each(|&(ms, count)| (0..count).for_each(|_| times.give_up(ms * MS)));
+        times
+    }
+
+    fn shown(times: &Times, q: f64) -> (u64, bool) {
+        let quantile = times.quantile(q);
+        // The histogram rounds up to three digits.
+        ((quantile.ns as f64 / MS as f64).round() as u64, quantile.at_least)
+    }
+
+    #[test]
+    fn requests_that_are_given_up_count_at_their_age() {
+        let timed_out = times(&[(1, 98)], &[(300, 2)]);
+        assert_eq!((timed_out.count(), timed_out.unanswered()), (100, 2));
+        assert_eq!(shown(&timed_out, 0.5), (1, false));
+        assert_eq!(shown(&timed_out, 0.99), (300, true));
+        assert!(timed_out.max().at_least && timed_out.max().ns >= 300 * MS);
+        assert!(timed_out.mean().at_least && timed_out.mean().ns > 6 * MS);
+    }
+
+    #[test]
+    fn without_any_answer_all_quantiles_are_bounds() {
+        let none = times(&[], &[(300, 10)]);
+        assert_eq!(shown(&none, 0.5), (300, true));
+        assert_eq!((none.min_ns(), none.count()), (0, 10));
+        assert_eq!(shown(&times(&[], &[(300, 2)]), 0.5), (300, true));
+        assert_eq!(times(&[], &[]).quantile(0.5), Quantile::default());
+    }
+
+    #[test]
+    fn few_requests_in_progress_change_no_middle_quantile() {
+        let mut stopped = times(&[(20, 50_000), (30, 50_000)], &[(1, 10)]);
+        assert_eq!(shown(&stopped, 0.75), (30, false));
+        assert_eq!(shown(&stopped, 0.99995), (30, true));
+        stopped.merge(&times(&[], &[(10, 400_000)]));
+        assert_eq!(shown(&stopped, 0.5), (10, true));
     }
 }

@@ -58,6 +58,9 @@ pub struct Plan {
     pub spacing: Duration,
     /// The conditions under which the load goes on; `None` if it always does.
     pub guard: Option<Guard>,
+    /// `true` if the load ends when the server asks for fewer requests
+    /// ([`Response::asks_for_fewer`](crate::http::Response::asks_for_fewer)).
+    pub heeds_limits: bool,
     /// The budget of all that is sent and received.
     pub budget: Budget,
 }
@@ -114,6 +117,7 @@ impl Plan {
             tls: TlsOptions::default(),
             spacing: Duration::ZERO,
             guard: None,
+            heeds_limits: true,
             budget: Budget::none(),
         }
     }

@@ -34,14 +34,6 @@ impl Schedule {
     pub fn advance(&mut self) {
         self.next += self.stride;
     }
-
-    /// Returns the number of requests that were planned up to `now_ns` and have not been sent.
-    pub fn due(&self, now_ns: u64) -> u64 {
-        // Request `k` is due from `k / per_second` on.
-        let all =
-            ((now_ns as f64 * self.per_second / 1e9) as u64).saturating_add(1).min(self.until);
-        all.saturating_sub(self.next).div_ceil(self.stride)
-    }
 }
 
 #[cfg(test)]
@@ -63,13 +55,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_and_not_taken_is_counted() {
-        let mut schedule = Schedule::new(1000.0, 0, 2, 10_000_000, None);
-        assert_eq!(schedule.due(0), 1);
-        assert_eq!(schedule.due(4_000_000), 3);
-        schedule.advance();
-        assert_eq!(schedule.due(4_000_000), 2);
-        assert_eq!(schedule.due(60_000_000), 4);
-        assert_eq!(Schedule::new(1000.0, 0, 1, u64::MAX / 2, Some(3)).due(60_000_000), 3);
+    fn a_plan_ends_after_its_time_or_its_number_of_requests() {
+        let count = |mut schedule: Schedule| {
+            std::iter::from_fn(|| schedule.next_ns().inspect(|_| schedule.advance())).count()
+        };
+        assert_eq!(count(Schedule::new(1000.0, 0, 2, 10_000_000, None)), 5);
+        assert_eq!(count(Schedule::new(1000.0, 0, 1, u64::MAX / 2, Some(3))), 3);
     }
 }

@@ -18,6 +18,7 @@ use super::guard::{End, Latest};
 use super::outcome::LoadOutcome;
 use super::plan::{Pace, Plan, PlanError};
 use super::schedule::Schedule;
+use super::uneven::{STANDSTILL_NS, Standstill};
 
 /// Greatest number of bytes of one read.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -205,21 +206,19 @@ impl<'a> Worker<'a> {
         let _ = self.shared.ended.set(end);
     }
 
-    /// Returns whether the worker still waits for answers after it has sent the last request. In an
-    /// open loop users would have waited for them, and with a fixed number of requests all were
-    /// asked for. A load that ended before its time also waits for connections that are being
-    /// opened: a SYN that is sent again shows a full queue.
+    /// Returns whether the worker still waits for answers after it has sent the last request: users
+    /// would have waited for them, and slow answers would be missing among those that are counted.
+    /// A load that ended before its time also waits for connections that are being opened: a SYN
+    /// that is sent again shows a full queue.
     fn drains(&self, now_ns: u64) -> bool {
         let plan = self.plan();
-        let has_ended = self.has_ended();
-        let waits = plan.pace != Pace::Closed || plan.requests.is_some() || has_ended;
         let is_opening = |it: &Connection| it.phase == Phase::Connecting;
-        if has_ended && now_ns < self.end_ns && self.connections.iter().any(is_opening) {
+        let ends_early = self.has_ended() && now_ns < self.end_ns;
+        if ends_early && self.connections.iter().any(is_opening) {
             return true;
         }
         let timeout_ns = plan.timeout.as_nanos() as u64;
-        waits
-            && now_ns < self.end_ns.saturating_add(timeout_ns)
+        now_ns < self.end_ns.saturating_add(timeout_ns)
             && self.connections.iter().any(|it| it.asked_ns.is_some())
     }
 
@@ -260,7 +259,10 @@ impl<'a> Worker<'a> {
             if now_ns - planned_ns > timeout_ns {
                 schedule.advance();
                 self.left -= 1;
-                self.outcome.planned += u64::from(planned_ns >= self.count_ns);
+                if planned_ns >= self.count_ns {
+                    self.outcome.planned += 1;
+                    self.outcome.latency.give_up(now_ns - planned_ns);
+                }
                 continue;
             }
             let Some(index) = self.next_idle(now_ns) else { return TICK };
@@ -325,17 +327,48 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// Notes the time without an answer that ends now, if it was long, and requests were in progress:
+    /// one since `asked_ns`, which is now for none, and those of the connections.
+    fn note_standstill(&mut self, asked_ns: u64, now_ns: u64) {
+        let quiet_ns = now_ns.saturating_sub(self.last_answer_ns.max(self.count_ns));
+        if quiet_ns < STANDSTILL_NS {
+            return;
+        }
+        let others = self.connections.iter().filter_map(|it| it.asked_ns);
+        let oldest_ns = others.fold(asked_ns, u64::min);
+        let begin_ns = self.last_answer_ns.max(oldest_ns).max(self.count_ns);
+        if now_ns.saturating_sub(begin_ns) >= STANDSTILL_NS {
+            let age_ns = begin_ns.saturating_sub(oldest_ns);
+            self.outcome.standstills.push(Standstill { begin_ns, end_ns: now_ns, age_ns });
+        }
+    }
+
     fn finish(mut self) -> LoadOutcome {
         let now_ns = self.now_ns();
         let stopped_ns = now_ns.min(self.end_ns);
-        if let (Some(start_ns), Some(schedule)) = (self.start_ns, &self.schedule) {
+        if let (Some(start_ns), Some(schedule)) = (self.start_ns, &mut self.schedule) {
             // The rest of the plan was never sent.
-            self.outcome.planned += schedule.due(stopped_ns.saturating_sub(start_ns));
+            while let Some(planned_ns) = schedule.next_ns().map(|it| start_ns + it)
+                && planned_ns <= stopped_ns
+            {
+                schedule.advance();
+                if planned_ns >= self.count_ns {
+                    self.outcome.planned += 1;
+                    self.outcome.latency.give_up(now_ns - planned_ns);
+                }
+            }
         } else {
             self.outcome.planned = self.outcome.sent;
         }
-        let is_counted = |it: &&Connection| it.asked_ns.is_some_and(|it| it >= self.count_ns);
-        self.outcome.unanswered = self.connections.iter().filter(is_counted).count() as u64;
+        let count = |phase| self.connections.iter().filter(|it| it.phase == phase).count() as u64;
+        self.outcome.connecting = count(Phase::Connecting);
+        self.outcome.shaking_hands = count(Phase::Handshaking);
+        self.note_standstill(now_ns, now_ns);
+        let asked = self.connections.iter().filter_map(|it| it.asked_ns);
+        for asked_ns in asked.filter(|it| *it >= self.count_ns) {
+            self.outcome.unanswered += 1;
+            self.outcome.latency.give_up(now_ns.saturating_sub(asked_ns));
+        }
         let ended_ns = match self.left {
             0 if self.last_answer_ns > 0 => self.last_answer_ns,
             _ => stopped_ns.max(self.last_answer_ns),

@@ -5,10 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Files that open sockets, with the calls in them that do.
-const OPENERS: [(&str, &[&str]); 9] = [
+const OPENERS: [(&str, &[&str]); 10] = [
     // A socket that sends nothing, for the size of its buffer.
     ("budget.rs", &["Socket::new"]),
     // Within `Budget::connect`.
+    ("addresses.rs", &["Socket::new"]),
     ("dns/ask.rs", &["TcpStream::connect_timeout", "UdpSocket::bind"]),
     ("dns/survey.rs", &["TcpStream::connect_timeout"]),
     ("experiment/connection.rs", &["Socket::new"]),

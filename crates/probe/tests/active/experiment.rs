@@ -15,7 +15,7 @@ use tcpwhy_probe::experiment::{
     Bounds, Coin, Connection, ExchangeError, Kind, Others, RequestStep, Settings, Skipped, Subject,
     make,
 };
-use tcpwhy_probe::http::Request;
+use tcpwhy_probe::http::{Answers, Request};
 use tcpwhy_testing::undisturbed;
 
 /// A server on loopback that answers each request by `answer`, on a thread for each connection.
@@ -63,6 +63,7 @@ fn subject(server: SocketAddr) -> Subject {
         tls: None,
         timeout,
         budget: Budget::none(),
+        answers: Answers::default(),
         usual_status: None,
     }
 }

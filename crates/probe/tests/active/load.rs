@@ -218,14 +218,102 @@ fn an_open_loop_counts_latency_from_the_planned_time() {
         let open = run(&base(Pace::PerSecond(200.0)));
         assert_eq!(open.planned, 400, "{:?}", open.errors);
         assert!(open.requests >= 300, "{} of 400 answered", open.requests);
-        let p90_ns = open.latency.quantile_ns(0.9);
+        let p90_ns = open.latency.quantile(0.9).ns;
         assert!(p90_ns >= 200_000_000, "{p90_ns} ns");
-        assert!(open.latency.max_ns() >= 490_000_000);
+        assert!(open.latency.max().ns >= 490_000_000);
 
         let closed = run(&base(Pace::Closed));
-        assert!(closed.latency.max_ns() >= 490_000_000);
-        assert!(closed.latency.quantile_ns(0.9) < p90_ns / 2, "one of many was slow");
+        assert!(closed.latency.max().ns >= 490_000_000);
+        assert!(closed.latency.quantile(0.9).ns < p90_ns / 2, "one of many was slow");
     });
+}
+
+/// Answers 49 of 50 requests at once and the others after this time.
+fn with_a_tail(delay: Duration) -> SocketAddr {
+    let count = AtomicU64::new(0);
+    server(move |mut stream| {
+        while request(&mut stream) {
+            if count.fetch_add(1, Ordering::SeqCst) % 50 == 49 {
+                thread::sleep(delay);
+            }
+            if stream.write_all(OK).is_err() {
+                return;
+            }
+        }
+    })
+    .0
+}
+
+#[test]
+fn requests_that_time_out_count_at_the_timeout() {
+    let address = with_a_tail(Duration::from_secs(5));
+    let timeout = Duration::from_millis(300);
+    let outcome = run(&Plan { requests: Some(200), duration: None, timeout, ..plan(address) });
+    assert_eq!(outcome.errors.get(&FailureKind::Timeout), Some(&4), "{:?}", outcome.samples);
+    assert_eq!((outcome.latency.count(), outcome.latency.unanswered()), (200, 4));
+    let p99 = outcome.latency.quantile(0.99);
+    assert!(p99.at_least && p99.ns >= 300_000_000, "{p99:?}");
+    assert!(!outcome.latency.quantile(0.5).at_least);
+}
+
+#[test]
+fn a_closed_loop_waits_for_the_answers_to_what_it_sent() {
+    let (address, _) = server(|mut stream| {
+        while request(&mut stream) {
+            thread::sleep(Duration::from_millis(700));
+            let _ = stream.write_all(OK);
+        }
+    });
+    let duration = Some(Duration::from_millis(200));
+    let outcome = run(&Plan { duration, ..plan(address) });
+    assert_eq!((outcome.sent, outcome.requests, outcome.unanswered), (2, 2, 0));
+    let p50 = outcome.latency.quantile(0.5);
+    assert!(!p50.at_least && p50.ns >= 690_000_000, "{p50:?}");
+}
+
+#[test]
+fn a_load_without_an_answer_has_the_age_of_its_requests() {
+    let (address, _) = server(|mut stream| {
+        request(&mut stream);
+        thread::sleep(Duration::from_secs(60));
+    });
+    let stop = Arc::new(AtomicBool::new(false));
+    let stops = stop.clone();
+    thread::spawn(move || {
+        thread::sleep(Duration::from_millis(500));
+        stops.store(true, Ordering::SeqCst);
+    });
+    let outcome = load::run(&plan(address), &stop, |_| {}).unwrap();
+    assert_eq!((outcome.requests, outcome.unanswered), (0, 2));
+    let p50 = outcome.latency.quantile(0.5);
+    assert!(p50.at_least && p50.ns >= 400_000_000, "{p50:?}");
+}
+
+#[test]
+fn a_load_ends_where_the_server_asks_for_fewer_requests() {
+    const FEWER: &[u8] = b"HTTP/1.1 429 X\r\nRetry-After: 30\r\nContent-Length: 0\r\n\r\n";
+    let limited = || {
+        let count = AtomicU64::new(0);
+        server(move |mut stream| {
+            while request(&mut stream) {
+                let is_over = count.fetch_add(1, Ordering::SeqCst) >= 20;
+                if stream.write_all(if is_over { FEWER } else { OK }).is_err() {
+                    return;
+                }
+            }
+        })
+        .0
+    };
+    let few = Plan { requests: Some(100), duration: None, ..plan(limited()) };
+    let outcome = run(&few);
+    let Some(End::Limit(limit)) = outcome.ended else { panic!("{:?}", outcome.ended) };
+    // The other connection had its request under way.
+    assert!((20..=21).contains(&limit.answered) && outcome.requests <= 22, "{limit:?}");
+    assert_eq!(limit.status, 429);
+    assert_eq!(outcome.latency.unanswered(), 0);
+    let on = Plan { requests: Some(100), duration: None, heeds_limits: false, ..plan(limited()) };
+    let outcome = run(&on);
+    assert_eq!((outcome.requests, outcome.ended), (100, None));
 }
 
 #[test]
@@ -246,6 +334,10 @@ fn what_could_not_be_sent_is_counted() {
     // 50 ms each: no more than 20 fit, and one that began just before the end.
     assert!((1..=21).contains(&outcome.sent), "{} sent", outcome.sent);
     assert_eq!(outcome.not_sent(), outcome.planned - outcome.sent);
+    // Those that were never sent count at their age.
+    assert_eq!((outcome.latency.count(), outcome.latency.unanswered()), (200, outcome.not_sent()));
+    let p90 = outcome.latency.quantile(0.9);
+    assert!(p90.at_least && p90.ns >= 700_000_000, "{p90:?}");
 }
 
 #[test]

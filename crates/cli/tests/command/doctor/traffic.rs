@@ -220,7 +220,8 @@ fn answers_that_are_not_2xx_are_followed_by_no_load() {
         assert_eq!(report["doctor"]["loads"], serde_json::json!([]), "{status}");
         let why = skipped(&report, "load").expect("it is left out");
         assert!(why.contains(&format!("status {status}")), "{why}");
-        assert!(counted.get(&counted.requests) <= 15);
+        // A redirect is followed, and leads to itself.
+        assert!(counted.get(&counted.requests) <= 15 + 2);
     }
 }
 

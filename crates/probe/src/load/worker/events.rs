@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use mio::event::Event;
 use mio::{Interest, Token};
@@ -12,7 +13,7 @@ use super::super::failure::{Failure, FailureKind};
 use super::super::guard::End;
 use super::super::stream::Stream;
 use super::{ALARM, TICK, Worker};
-use crate::http::Response;
+use crate::http::{Limited, Response};
 
 /// Time after which a connection that could not be opened is tried again, ns.
 const AGAIN_NS: u64 = 100_000_000;
@@ -158,10 +159,16 @@ impl Worker<'_> {
         let connection = &mut self.connections[index];
         if let Some(asked_ns) = connection.asked_ns.take().filter(|it| *it >= self.count_ns) {
             let at_ns = now_ns - self.count_ns;
+            self.note_standstill(asked_ns, now_ns);
             self.last_answer_ns = now_ns;
             let latency_ns = now_ns - asked_ns;
             self.outcome.answer(latency_ns, response.status, response.wire_bytes, at_ns);
-            self.shared.answered.fetch_add(1, Ordering::Relaxed);
+            let before = self.shared.answered.fetch_add(1, Ordering::Relaxed);
+            if self.plan().heeds_limits
+                && let Some(limited) = Limited::of(response, before, Duration::from_nanos(at_ns))
+            {
+                self.end(End::Limit(limited));
+            }
             self.judge(response.status, latency_ns, at_ns);
             if self.outcome.server.is_none() {
                 self.outcome.server.clone_from(&response.server);
@@ -249,6 +256,9 @@ impl Worker<'_> {
         let counts = asked_ns.unwrap_or(now_ns) >= self.count_ns;
         if !is_idle && counts {
             self.outcome.fail(failure, now_ns - self.count_ns);
+            if let Some(asked_ns) = asked_ns {
+                self.outcome.latency.give_up(now_ns.saturating_sub(asked_ns));
+            }
             if self.plan().guard.is_some() {
                 self.end(End::Failure(failure.words.clone()));
             }

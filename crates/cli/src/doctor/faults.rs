@@ -1,0 +1,97 @@
+//! Faults that answers, redirects and addresses show from the outside, and no packet of the requests
+//! that were measured.
+
+use super::loads::Loaded;
+use super::redirects::Redirects;
+use serde::Serialize;
+use tcpwhy_core::model::units::{count, counted, share};
+use tcpwhy_core::model::{Cause, Class, Report};
+use tcpwhy_probe::addresses::Addresses;
+use tcpwhy_probe::experiment::Subject;
+
+/// A fault: docs/report.schema.json, `doctor.faults`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OutsideFault {
+    /// `redirect`, `address`, `limit`, `status` or `failure`.
+    pub kind: &'static str,
+    /// The fault in one sentence.
+    pub headline: String,
+    /// Who has to change what.
+    pub fix: String,
+}
+
+/// Returns the faults that the findings of `report` do not state, the one that prevents most first.
+pub fn of(
+    report: &Report,
+    subject: &Subject,
+    redirects: &Redirects,
+    addresses: &Addresses,
+    loads: &[Loaded],
+) -> Vec<OutsideFault> {
+    let states = |cause: Cause| report.findings.iter().any(|it| it.cause == cause);
+    let redirect = redirects.fault.as_ref().map(|fault| OutsideFault {
+        kind: "redirect",
+        headline: format!("{} {fault}.", subject.target.endpoint()),
+        fix: "the server's configuration: where its redirects lead".to_owned(),
+    });
+    let limit = subject.answers.limited().filter(|it| it.answered > 0).map(|it| OutsideFault {
+        kind: "limit",
+        headline: format!("{} asks for fewer requests: {}.", subject.server, it.words()),
+        fix: "the client: fewer requests at a time, and the wait that the answer asks for; the \
+              server: its rate limit, if clients need more"
+            .to_owned(),
+    });
+    let status = (limit.is_none() && !states(Cause::ErrorResponses))
+        .then(|| error_statuses(subject))
+        .flatten();
+    let is_stated = limit.is_some()
+        || status.is_some()
+        || report.findings.iter().any(|it| it.cause.class() == Class::Fault);
+    let failure = if is_stated { None } else { loads.iter().find_map(|it| failed(it, subject)) };
+    let address = addresses.words().filter(|_| addresses.has_fault()).map(|words| OutsideFault {
+        kind: "address",
+        headline: format!("{words}."),
+        fix: "the server: listen at all addresses of the name; or the name's records: without the \
+              addresses that do not accept connections"
+            .to_owned(),
+    });
+    [redirect, limit, status, failure, address].into_iter().flatten().collect()
+}
+
+/// Returns the fault of answers that state an error.
+fn error_statuses(subject: &Subject) -> Option<OutsideFault> {
+    let statuses = subject.answers.statuses();
+    let all: u64 = statuses.values().sum();
+    let errors = statuses.range(400..);
+    let number: u64 = errors.clone().map(|(_, number)| number).sum();
+    let parts: Vec<String> =
+        errors.map(|(status, number)| format!("{status} × {}", count(*number))).collect();
+    (number > 0).then(|| OutsideFault {
+        kind: "status",
+        headline: format!(
+            "{} answers {} of {} with an error ({}): {}.",
+            subject.server,
+            count(number),
+            counted(all, "request", "requests"),
+            share(number as f64 / all.max(1) as f64),
+            parts.join(", ")
+        ),
+        fix: "the server's application or proxy: its error log for these requests".to_owned(),
+    })
+}
+
+/// Returns the fault of a load whose requests failed.
+fn failed(load: &Loaded, subject: &Subject) -> Option<OutsideFault> {
+    let stopped = load.stopped.as_ref().map_or("", |it| &it.why);
+    (load.errors > 0).then(|| OutsideFault {
+        kind: "failure",
+        headline: format!(
+            "With {} at a time {} of {} at {} failed: {stopped}.",
+            counted(load.connections as u64, "connection", "connections"),
+            count(load.errors),
+            counted(load.requests + load.errors, "request", "requests"),
+            subject.server
+        ),
+        fix: "the server: its error log and its limits of connections".to_owned(),
+    })
+}
