@@ -14,7 +14,7 @@ STATIC := $(shell uname -m)-unknown-linux-musl
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help run build test verify lint bench bench-live bench-active fuzz pins web web-check web-sources web-pages picture install install-lab deb static completions clean
+.PHONY: help run build test verify lint bench bench-live bench-active fuzz pins web web-check web-sources web-pages picture wheel install install-lab deb static completions clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -31,6 +31,7 @@ build: ## build the release binary, optimised; installs what is missing for it
 
 test: lint ## check format and lints, and run all tests; as root also those in namespaces
 	@scripts/setup.sh test
+	@scripts/test-python.sh
 	@scripts/test.sh
 
 verify: build ## run every case of the lab and print how often tcpwhy is right (root; VERIFY=--short: two minutes)
@@ -42,8 +43,8 @@ lint: ## check format and lints
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 bench: build ## compare time and memory with other tools, and see them grow (root; about 10 minutes)
-	cargo build --release --locked -p tcpwhy-core --example multiply
-	TCPWHY=$(TCPWHY) MULTIPLY=$(TARGET)/release/examples/multiply bench/bench.sh
+	cargo build --release --locked -p tcpwhy-core --example multiply --example stages
+	TCPWHY=$(TCPWHY) MULTIPLY=$(TARGET)/release/examples/multiply STAGES=$(TARGET)/release/examples/stages bench/bench.sh
 
 bench-live: build ## what watching costs a saturated server, beside tcpdump and strace (root; SOAK_MINUTES=30: memory too)
 	TCPWHY=$(TCPWHY) bench/live.sh
@@ -81,6 +82,11 @@ web/node_modules/.package-lock.json: web/package-lock.json
 	@scripts/setup.sh web
 	cd web && npm ci --silent --no-fund --no-audit
 	@touch $@
+
+wheel: ## build the Python package as a wheel in TARGET/wheels, and check its size and start-up (python3)
+	@scripts/setup.sh build
+	@scripts/test-python.sh --packages
+	@scripts/wheel.sh
 
 # install-program PROGRAM,NAME: a program, its man pages and completions.
 define install-program

@@ -3,13 +3,14 @@
 # one run on this machine.
 #
 # Usage: bench.sh [CAPTURE…]     Makes captures of the mixes of traffic.sh if none is given (needs root).
-# TCPWHY and MULTIPLY name the built programs; MIXES chooses mixes; REPEATS is how often each program is
+# TCPWHY, MULTIPLY and STAGES name the built programs; MIXES chooses mixes; REPEATS is how often each program is
 # run (the best counts; tshark, which takes long, runs once); PACKETS is how many packets a mix has at
 # most, PART of how many the slow programs read the beginning: so many that the start of a program does not
 # count. The targets are for every mix; none of them fails the run.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 : "${TCPWHY:?the tcpwhy to measure}" "${MULTIPLY:?the program that makes large captures}"
+: "${STAGES:?the program that runs the stages}"
 read -ra mixes <<<"${MIXES:-small pages tls bulk redis middle faults}"
 repeats=${REPEATS:-3} part=${PART:-400000}
 work=$(mktemp -d)
@@ -175,3 +176,8 @@ echo '-- growth with connections: all open at once, 6 million packets; target: 6
 for count in 100 10000 1000000; do
     grow "$count connections" open "$count" 6000000
 done
+
+echo
+echo '-- a run in stages beside one process: CPU time, and bytes that are moved'
+"$MULTIPLY" repeat "$grown" 2000000 >"$work/stages.pcap"
+for buckets in 1 16 64; do "$STAGES" "$buckets" "$work/stages.pcap"; done

@@ -12,7 +12,6 @@ set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
 
 rust_min=1.88
-duckdb_version=2.0.1
 packages=()
 
 # need PROGRAM PACKAGE: the package, unless the program is there.
@@ -111,9 +110,9 @@ for what in "$@"; do
         need iptables iptables
         need nft nftables
         wants_clang=1
-        # DuckDB reads the tables of --parquet; Debian has it only as a Python wheel.
+        # The Python package is tested, and DuckDB reads the tables of --parquet: as wheels in a venv.
         python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3 python3-venv)
-        wants_duckdb=1
+        wants_python=1
         ;;
     web)
         need node nodejs
@@ -153,11 +152,9 @@ if [ ${#packages[@]} -gt 0 ]; then
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
         "${packages[@]}" >/dev/null
 fi
-if [ -n "${wants_duckdb:-}" ]; then
-    venv=${CARGO_TARGET_DIR:-target}/duckdb
-    "$venv/bin/python" -c 'import duckdb' 2>/dev/null ||
-        { python3 -m venv "$venv" && "$venv/bin/pip" -q --disable-pip-version-check install "duckdb==$duckdb_version"; } ||
-        echo 'setup: DuckDB cannot be installed; its test is left out' >&2
+if [ -n "${wants_python:-}" ]; then
+    scripts/test-python.sh --packages ||
+        echo 'setup: Python packages cannot be installed; tests that use them are left out' >&2
 fi
 if [ -n "${toolchain:-}" ]; then
     rustup default "$toolchain"

@@ -78,6 +78,8 @@ pub struct Answer {
     pub complete: bool,
     /// The options of the first pass, completed by the survey; a second pass takes the same.
     pub options: Options,
+    /// The places at which the captures were taken; a second pass takes the same.
+    pub survey: Survey,
 }
 
 /// Reads `sources` to their end, or until `interrupted`, and analyses what was read. `again` opens
@@ -103,7 +105,9 @@ pub fn analyse(
     let asked = (options, wanted.threads, wanted.vantages);
     let First { report, options, survey, complete } =
         first_look(sources, again, asked, progress, interrupted)?;
-    let mut answer = Answer { report, ladder: None, why: None, note: None, complete, options };
+    let mut answer =
+        Answer { report, ladder: None, why: None, note: None, complete, options, survey };
+    let survey = answer.survey.clone();
     let set =
         || -> Result<CaptureSet, Error> { Ok(CaptureSet::new(survey.assign_sites(again()?))?) };
     if wanted.check {
@@ -208,7 +212,7 @@ pub fn tables<R: Rows>(
     let mut pass = tables::Pass::new(&options, rows);
     let complete = complete && read_again(&survey, again, interrupted, |block| pass.take(block))?;
     let rows = complete.then(|| pass.finish());
-    Ok((Answer { report, ladder: None, why: None, note: None, complete, options }, rows))
+    Ok((Answer { report, ladder: None, why: None, note: None, complete, options, survey }, rows))
 }
 
 /// Gives all blocks to `take`. Returns `false` if it was interrupted before the end.
@@ -242,26 +246,54 @@ struct First {
 fn first_look(
     sources: Vec<Source>,
     again: &dyn Fn() -> Result<Vec<Source>, Error>,
-    (mut options, threads, vantages): (Options, usize, Option<u8>),
+    (options, threads, vantages): (Options, usize, Option<u8>),
     mut progress: impl FnMut(Progress) + Send,
     interrupted: &AtomicBool,
 ) -> Result<First, Error> {
-    let go_on = || !interrupted.load(Ordering::Relaxed);
-    let survey = survey(&sources, again, vantages, &go_on)?;
-    options.is_translated = survey.is_translated;
-    let mut capture = CaptureSet::new(survey.assign_sites(sources))?;
-    options.sites = Sites::of(&capture);
-    options.first_ns = capture.first_ns().unwrap_or(0);
-    // A random seed that only this system knows: somebody who makes a capture must not know which
-    // flows have the same hash.
-    options.seed = RandomState::new().hash_one(0);
+    let Begun { options, survey, mut capture } =
+        begin(sources, again, options, vantages, interrupted)?;
     let mut analysis = Analysis::new(options.clone());
+    let go_on = || !interrupted.load(Ordering::Relaxed);
     let complete = workers::run(&mut analysis, &mut capture, threads, &mut |capture| {
         progress(capture.progress());
         go_on()
     })? && go_on();
     let report = analysis.finish(capture.inputs());
     Ok(First { report, options, survey, complete })
+}
+
+/// Captures of which nothing but their beginnings and the survey was read.
+pub struct Begun {
+    /// The options, completed by the survey.
+    pub options: Options,
+    /// The places at which the captures were taken.
+    pub survey: Survey,
+    /// The captures, at their first frame.
+    pub capture: CaptureSet,
+}
+
+/// Surveys `sources`, opens them, and completes `options` with what a pass over them needs.
+///
+/// # Errors
+/// [`Error::Capture`] if nothing can be read, [`Error::Join`] and [`Error::JoinOnce`] if the places
+/// cannot be joined.
+pub fn begin(
+    sources: Vec<Source>,
+    again: &dyn Fn() -> Result<Vec<Source>, Error>,
+    mut options: Options,
+    vantages: Option<u8>,
+    interrupted: &AtomicBool,
+) -> Result<Begun, Error> {
+    let go_on = || !interrupted.load(Ordering::Relaxed);
+    let survey = survey(&sources, again, vantages, &go_on)?;
+    options.is_translated = survey.is_translated;
+    let capture = CaptureSet::new(survey.assign_sites(sources))?;
+    options.sites = Sites::of(&capture);
+    options.first_ns = capture.first_ns().unwrap_or(0);
+    // A random seed that only this system knows: somebody who makes a capture must not know which
+    // flows have the same hash.
+    options.seed = RandomState::new().hash_one(0);
+    Ok(Begun { options, survey, capture })
 }
 
 /// Finds out from the packets at which places the captures were taken, unless the user says that it

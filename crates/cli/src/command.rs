@@ -121,9 +121,9 @@ enum Command {
     },
 }
 
-/// Runs the program `tcpwhy` with the arguments of this process.
-pub fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse_from(with_command(std::env::args_os())) {
+/// Runs the program `tcpwhy` with `words`, of which the first is its name.
+pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(with_command(words)) {
         Ok(arguments) => arguments,
         Err(words) => return program::print_parser_output(&words),
     };

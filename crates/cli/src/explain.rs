@@ -82,7 +82,7 @@ pub struct Explain {
     #[arg(long)]
     pub all: bool,
 
-    /// Also write connections, exchanges, stalls and findings as Parquet tables into DIR
+    /// Also write connections, exchanges, stalls, look-ups and findings as Parquet tables into DIR
     /// (docs/parquet.md)
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     #[arg(conflicts_with_all = ["connection", "exchange"])]

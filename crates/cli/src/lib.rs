@@ -1,5 +1,5 @@
 //! The commands of `tcpwhy`: arguments, files, exit codes and progress, without any analysis. What is
-//! public, the program `tcpwhy-lab` uses as well.
+//! public, the program `tcpwhy-lab` or the Python package uses as well.
 
 // All text is printed by `output`, which removes control characters.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
@@ -37,7 +37,7 @@ mod sandbox;
 #[cfg(target_os = "linux")]
 mod sockets;
 pub mod sources;
-mod state;
+pub mod state;
 mod tables;
 #[cfg(target_os = "linux")]
 mod tap;
@@ -50,3 +50,4 @@ pub mod workers;
 mod written;
 
 pub use command::main;
+pub use page::asked_for;

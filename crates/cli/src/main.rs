@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    tcpwhy_cli::main()
+    tcpwhy_cli::main(std::env::args_os())
 }

@@ -14,6 +14,12 @@ use tcpwhy_core::model::clean::is_interpreted;
 /// Exit status if the command failed.
 pub const EXIT_FAILED: u8 = 2;
 
+/// Returns the number of an exit status, for a process that does not end by returning it from `main`.
+pub fn number(status: ExitCode) -> u8 {
+    // The type can be compared and not read.
+    (0..=u8::MAX).find(|&number| ExitCode::from(number) == status).unwrap_or(EXIT_FAILED)
+}
+
 /// Returns the exit status of a command that has ended, and prints its error.
 pub fn ended<E: std::error::Error>(done: Result<ExitCode, E>) -> ExitCode {
     match done {

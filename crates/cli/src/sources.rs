@@ -28,15 +28,22 @@ pub fn open(paths: &[impl AsRef<Path>]) -> Result<Vec<Source>, Error> {
     if standard_inputs > 1 {
         return Err(Error::StandardInputTwice);
     }
-    paths.iter().map(|path| one(path.as_ref())).collect()
+    paths.iter().map(|path| open_one(path.as_ref(), terminal::is_interrupted)).collect()
 }
 
-fn one(path: &Path) -> Result<Source, Error> {
+/// Returns a source for one name, as [`open`] does. A stream ends as soon as `is_interrupted`.
+///
+/// # Errors As for [`open`].
+pub fn open_one(
+    path: &Path,
+    is_interrupted: impl Fn() -> bool + Send + 'static,
+) -> Result<Source, Error> {
     if path == Path::new("-") {
         if io::stdin().is_terminal() {
             return Err(Error::Terminal);
         }
-        return Ok(Source::stream("-", standard_input().map_err(|error| problem(path, error))?));
+        let input = standard_input().map_err(|error| problem(path, error))?;
+        return Ok(Source::stream("-", Stream { input, is_interrupted }));
     }
     let name = path.display().to_string();
     let metadata = fs::metadata(path).map_err(|error| problem(path, error))?;
@@ -47,7 +54,7 @@ fn one(path: &Path) -> Result<Source, Error> {
     let file = File::open(path).map_err(|error| problem(path, error))?;
     if !metadata.is_file() {
         // A named pipe or `<(…)`, which cannot be opened a second time.
-        return Ok(Source::stream(name, Stream(file)));
+        return Ok(Source::stream(name, Stream { input: file, is_interrupted }));
     }
     let again = path.to_owned();
     Ok(Source::file(name, Some(metadata.len()), move || File::open(&again)))
@@ -55,39 +62,43 @@ fn one(path: &Path) -> Result<Source, Error> {
 
 /// Opens standard input unbuffered: a buffer could already hold bytes when `poll` reports none.
 #[cfg(unix)]
-fn standard_input() -> io::Result<Stream<File>> {
-    Ok(Stream(io::stdin().as_fd().try_clone_to_owned()?.into()))
+fn standard_input() -> io::Result<File> {
+    Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
 }
 
 #[cfg(not(unix))]
-fn standard_input() -> io::Result<Stream<io::Stdin>> {
-    Ok(Stream(io::stdin()))
+fn standard_input() -> io::Result<io::Stdin> {
+    Ok(io::stdin())
 }
 
-/// An input that is read as data arrives, which may take long. Ctrl-C ends it, as
+/// An input that is read as data arrives, which may take long. An interrupt ends it, as
 /// [`Open::Once`](tcpwhy_core::capture::Open::Once) permits.
-struct Stream<R>(R);
+struct Stream<R, F> {
+    input: R,
+    #[cfg_attr(not(unix), expect(dead_code, reason = "reading cannot be interrupted there"))]
+    is_interrupted: F,
+}
 
 #[cfg(unix)]
-impl<R: Read + AsFd> Read for Stream<R> {
+impl<R: Read + AsFd, F: Fn() -> bool> Read for Stream<R, F> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            if terminal::is_interrupted() {
+            if (self.is_interrupted)() {
                 return Err(ErrorKind::WouldBlock.into());
             }
-            let mut waited_for = [PollFd::new(&self.0, PollFlags::IN)];
+            let mut waited_for = [PollFd::new(&self.input, PollFlags::IN)];
             match rustix::event::poll(&mut waited_for, Some(&LOOKS_EVERY)) {
                 Ok(0) | Err(Errno::INTR) => {}
-                Ok(_) | Err(_) => return self.0.read(buffer),
+                Ok(_) | Err(_) => return self.input.read(buffer),
             }
         }
     }
 }
 
 #[cfg(not(unix))]
-impl<R: Read> Read for Stream<R> {
+impl<R: Read, F> Read for Stream<R, F> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
+        self.input.read(buffer)
     }
 }
 

@@ -26,7 +26,7 @@ pub use near::nearest;
 pub use time::{parse_duration_ns, utc};
 
 /// A parsed filter; the default keeps everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Filter {
     ends: Vec<Ends>,
     after: Option<Time>,
@@ -123,7 +123,7 @@ impl fmt::Display for Meant {
 }
 
 /// One host or port term.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Ends {
     /// `true` if an end must match, `false` if none may (`not`).
     pub wanted: bool,
@@ -132,7 +132,7 @@ pub struct Ends {
 }
 
 /// The values of a term; an end matches one of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub enum Values {
     /// Network and prefix length in the IPv6 (IPv4-mapped) space.
     Hosts(Vec<(u128, u32)>),

@@ -11,6 +11,8 @@ mod batch;
 mod found;
 mod fragments;
 mod names;
+mod observed;
+mod overview;
 mod pass;
 mod settled;
 mod sliding;
@@ -18,27 +20,31 @@ mod translated;
 mod twin;
 
 pub use batch::Batch;
-use found::Found;
+pub(crate) use found::Found;
 pub(crate) use fragments::FragmentJoiner;
 pub use sliding::Sliding;
 
 use addresses::Addresses;
+pub(crate) use addresses::is_arp;
 use batch::Aside;
 pub(crate) use batch::Event;
 use names::Names;
+pub(crate) use observed::Observed;
+pub(crate) use overview::Overview;
 pub use pass::{BLOCK_BYTES_THREADED, GoOn, Pass};
 use settled::Settled;
-use translated::Translated;
+pub(crate) use translated::Translated;
 use twin::Twin;
 
-use crate::capture::{Block, CaptureError, CaptureSet, FrameEntry, InputSummary};
+use crate::capture::{Block, CaptureError, CaptureSet, FrameEntry, FrameId, InputSummary};
 use crate::dns::{self, Lookup, Transport};
 use crate::filter::Filter;
-use crate::findings::{self, Floors, Stamps, Tally, Worst};
+use crate::findings::{self, Floors, Tally, Worst};
 use crate::join::{Accounts, Datagrams, Joint, Sites};
 use crate::model::{Report, Window};
-use crate::tcp::Tracker;
-use crate::wire::{Datagram, DecodeCounts, FlowHasher, FlowKey, Packet, decode, protocol};
+use crate::tcp::{Sink, Tracker};
+use crate::wire::{Datagram, FlowHasher, FlowKey, Packet, decode, protocol};
+use std::collections::HashSet;
 
 /// Number of shards, independent of the number of threads, which therefore does not affect the
 /// result.
@@ -78,7 +84,7 @@ impl Options {
     }
 
     /// Removes from `report` what was not requested.
-    fn narrow(&self, report: &mut Report) {
+    pub(crate) fn narrow(&self, report: &mut Report) {
         if !self.all {
             let omitted = report.endpoints.len().saturating_sub(ENDPOINTS_MAX);
             report.endpoints_omitted = omitted as u64;
@@ -194,7 +200,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    fn new(options: &Options) -> Self {
+    pub(crate) fn new(options: &Options) -> Self {
         let mut shard = Self::default();
         let window = options.window();
         if options.sites.are_two() {
@@ -231,15 +237,37 @@ impl Shard {
             return self.take_both(index, batch, block);
         }
         for event in batch.events(index) {
-            match event {
-                Event::Segment(segment) => {
-                    let payload = batch.payload(segment, block);
-                    self.tracker.segment(segment, payload, &mut self.tally);
-                }
-                Event::Error(error) => self.tracker.icmp_error(error),
-                Event::Copy(flow, hash) => self.tracker.exclude(flow, hash),
-            }
+            let payload = event.payload(batch, block);
+            follow(&mut self.tracker, &event, payload, &mut self.tally);
         }
+    }
+
+    /// Processes one event, with the payload of a segment. There is one place.
+    pub(crate) fn take_event(&mut self, event: &Event<'_>, payload: &[u8]) {
+        follow(&mut self.tracker, event, payload, &mut self.tally);
+    }
+
+    /// Ends all connections, and adds the results to `found`. Returns those of the second place.
+    pub(crate) fn finish_into(mut self, found: &mut Found) -> Option<Box<Twin>> {
+        self.finish();
+        found.take_counts(&mut self.tracker);
+        found.tally.merge(self.tally);
+        self.twin
+    }
+}
+
+/// Passes an event of one connection to its tracker, with the payload of a segment.
+#[inline(always)]
+pub(crate) fn follow(
+    tracker: &mut Tracker,
+    event: &Event<'_>,
+    payload: &[u8],
+    sink: &mut impl Sink,
+) {
+    match event {
+        Event::Segment(segment) => tracker.segment(segment, payload, sink),
+        Event::Error(error) => tracker.icmp_error(error),
+        Event::Copy(flow, hash) => tracker.exclude(flow, *hash),
     }
 }
 
@@ -255,10 +283,7 @@ pub struct Control {
     translated: Option<Translated>,
     joiner: FragmentJoiner,
     addresses: Addresses,
-    counts: DecodeCounts,
-    stamps: Stamps,
-    first_ns: Option<u64>,
-    last_ns: u64,
+    overview: Overview,
 }
 
 /// Maximum number of endpoints reported, most wall time first, unless all are requested.
@@ -275,30 +300,41 @@ impl Control {
             datagrams: Datagrams::default(),
             joiner: FragmentJoiner::new(decoder),
             addresses: Addresses::default(),
-            counts: DecodeCounts::default(),
-            stamps: Stamps::default(),
-            first_ns: None,
-            last_ns: 0,
+            overview: Overview::default(),
         }
     }
 
     /// Processes what concerns more than one connection, block by block, and adds to `batch` the
     /// packets that fragments in `block` complete.
     pub fn take(&mut self, batch: &mut Batch, block: &Block) {
-        self.stamps.take(block.entries.iter().map(|entry| entry.time_ns));
+        self.overview.take(batch, block);
         self.joiner.join(block, batch);
         if let Some(translated) = &mut self.translated {
             translated.examine(batch);
         }
+        self.note(batch, block);
+    }
+
+    /// Does the same with a selection of the frames: those that concern the control. Counts and times
+    /// of all frames come from elsewhere, as does which samples follow an answer.
+    pub(crate) fn examine_selected(
+        &mut self,
+        batch: &mut Batch,
+        block: &Block,
+        answered: &HashSet<FrameId>,
+    ) {
+        self.joiner.join(block, batch);
+        if let Some(translated) = &mut self.translated {
+            translated.examine_selected(batch, answered);
+        }
+        self.note(batch, block);
+    }
+
+    /// Processes packets that are neither fragments nor copies.
+    fn note(&mut self, batch: &Batch, block: &Block) {
         if batch.counts.non_ip > 0 {
             self.addresses.take(block);
         }
-        self.counts.merge(&batch.counts);
-        self.first_ns = match (self.first_ns, batch.first_ns) {
-            (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
-            (mine, theirs) => mine.or(theirs),
-        };
-        self.last_ns = self.last_ns.max(batch.last_ns);
         for aside in &batch.asides {
             let place = batch.frame_of(aside).map_or(0, |frame| self.sites.place(frame));
             self.names[place].aside(aside, batch, block);
@@ -315,10 +351,27 @@ impl Control {
     /// Returns all look-ups, each once; those in progress end with the capture.
     pub(crate) fn take_lookups(&mut self) -> Vec<Lookup> {
         let names = std::mem::take(&mut self.names);
-        let [mut all, more] = names.map(|names| names.finish(self.last_ns));
+        let [mut all, more] = names.map(|names| names.finish(self.overview.last_ns));
         let new = dns::unknown_to(&all, more);
         all.extend(new);
         all
+    }
+
+    /// Returns what it shows besides look-ups so far.
+    fn observed(&self) -> Observed {
+        Observed::of(self.joiner.clone(), self.translated.as_ref(), &self.addresses)
+    }
+
+    /// Sets the time at which the input ends, ns, if not all frames were taken.
+    pub(crate) fn end_at(&mut self, last_ns: u64) {
+        self.overview.last_ns = last_ns;
+    }
+
+    /// Ends it at the end of the input: adds look-ups and counts to `found`, and returns the rest.
+    pub(crate) fn finish(mut self, found: &mut Found) -> Observed {
+        found.lookups = self.take_lookups();
+        found.take_control(&mut self);
+        Observed::of(self.joiner, self.translated.as_ref(), &self.addresses)
     }
 }
 
@@ -354,11 +407,8 @@ impl Analysis {
     pub fn finish(self, inputs: &[InputSummary]) -> Report {
         let mut found = Found::default();
         let mut joint = None;
-        for mut shard in self.shards {
-            shard.finish();
-            found.take_counts(&mut shard.tracker);
-            found.tally.merge(shard.tally);
-            if let Some(twin) = shard.twin {
+        for shard in self.shards {
+            if let Some(twin) = shard.finish_into(&mut found) {
                 found.segments += twin.tracker.segments;
                 let mut settled = twin.accounts.finish();
                 settled.other.notes.port_reuses += twin.tracker.port_reuses;
@@ -372,10 +422,8 @@ impl Analysis {
             joint.time(std::mem::take(&mut control.datagrams.minima));
             joint.split(&mut found.tally)
         });
-        found.lookups = control.take_lookups();
-        found.take_control(&mut control);
-        let mut report = found.report(&self.options, control.joiner, control.translated, inputs);
-        report.observations.extend(control.addresses.observations(&report.findings));
+        let observed = control.finish(&mut found);
+        let mut report = found.report(&self.options, observed, inputs);
         if let (Some(joint), Some(other)) = (joint, other) {
             let mut others = Report::default();
             findings::assemble(other, &self.options.floors, &mut others);

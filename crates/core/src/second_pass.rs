@@ -2,43 +2,29 @@
 //! and trackers as the first pass, with another sink for connections and exchanges.
 
 use crate::capture::Block;
+use crate::dns::Lookup;
 use crate::join::Sites;
-use crate::pipeline::{Batch, Control, Decoder, Event, Options, SHARDS};
+use crate::pipeline::{Batch, Control, Decoder, Event, Options, SHARDS, follow};
 use crate::tcp::{Sink, Tracker};
-use crate::wire::Segment;
+use crate::wire::{FlowHasher, Segment};
 
 /// A second pass in progress.
 pub(crate) struct SecondPass<S> {
     decoder: Decoder,
     control: Control,
     batch: Batch,
-    sites: Sites,
-    /// One tracker for each shard of the first pass, so that each sees the same connections.
-    trackers: Vec<Tracker>,
-    /// Receives connections and exchanges.
-    pub sink: S,
+    connections: Connections<S>,
 }
 
 impl<S: Sink> SecondPass<S> {
-    /// Begins a pass with the options of the first one. The fast path is disabled, so that the sink
-    /// receives every exchange in full.
+    /// Begins a pass with the options of the first one.
     pub fn new(options: &Options, sink: S) -> Self {
         let decoder = Decoder::new(options);
-        let tracker = |_| {
-            let mut tracker = Tracker::default();
-            tracker.share_early_bytes(SHARDS);
-            tracker.shows_values = options.show_values;
-            tracker.disable_fast_path(true);
-            tracker.limit_to(options.window());
-            tracker
-        };
         Self {
             control: Control::new(decoder.clone(), options.is_translated, options.window()),
             decoder,
             batch: Batch::default(),
-            sites: options.sites.clone(),
-            trackers: (0..SHARDS).map(tracker).collect(),
-            sink,
+            connections: Connections::new(options, sink),
         }
     }
 
@@ -50,29 +36,77 @@ impl<S: Sink> SecondPass<S> {
         for segment in self.batch.segments() {
             on_segment(segment, self.batch.payload(segment, block));
         }
+        self.connections.take(&self.batch, block);
+    }
+
+    /// Returns the sink, with what it has received so far.
+    pub fn sink(&mut self) -> &mut S {
+        &mut self.connections.sink
+    }
+
+    /// Removes and returns the look-ups that are over; [`finish`](Self::finish) returns the others.
+    pub fn take_finished_lookups(&mut self) -> Vec<Lookup> {
+        self.control.take_finished_lookups()
+    }
+
+    /// Ends all connections; returns the sink, and the control with the look-ups.
+    pub fn finish(self) -> (S, Control) {
+        (self.connections.finish(), self.control)
+    }
+}
+
+/// The connections of a second pass.
+pub(crate) struct Connections<S> {
+    sites: Sites,
+    /// One tracker for each shard of the first pass, so that each sees the same connections.
+    trackers: Vec<Tracker>,
+    sink: S,
+}
+
+impl<S: Sink> Connections<S> {
+    /// Begins with the options of the first pass. The fast path is disabled, so that `sink` receives
+    /// every exchange in full.
+    pub fn new(options: &Options, sink: S) -> Self {
+        let tracker = |_| {
+            let mut tracker = Tracker::default();
+            tracker.share_early_bytes(SHARDS);
+            tracker.shows_values = options.show_values;
+            tracker.disable_fast_path(true);
+            tracker.limit_to(options.window());
+            tracker
+        };
+        let (sites, trackers) = (options.sites.clone(), (0..SHARDS).map(tracker).collect());
+        Self { sites, trackers, sink }
+    }
+
+    /// Processes the segments of a block.
+    pub fn take(&mut self, batch: &Batch, block: &Block) {
         for (index, tracker) in self.trackers.iter_mut().enumerate() {
-            for event in self.batch.events(index) {
+            for event in batch.events(index) {
                 // Only the first of two vantages counts, so that no exchange is counted twice.
-                match event {
-                    Event::Segment(segment) if self.sites.place(segment.frame) == 0 => {
-                        let payload = self.batch.payload(segment, block);
-                        tracker.segment(segment, payload, &mut self.sink);
-                    }
-                    Event::Error(error) if self.sites.place(error.frame) == 0 => {
-                        tracker.icmp_error(error);
-                    }
-                    Event::Copy(flow, hash) if !self.sites.are_two() => {
-                        tracker.exclude(flow, hash);
-                    }
-                    _ => {}
+                let counts = match &event {
+                    Event::Segment(segment) => self.sites.place(segment.frame) == 0,
+                    Event::Error(error) => self.sites.place(error.frame) == 0,
+                    Event::Copy(..) => !self.sites.are_two(),
+                };
+                if counts {
+                    let payload = event.payload(batch, block);
+                    follow(tracker, &event, payload, &mut self.sink);
                 }
             }
         }
     }
 
-    /// Ends all connections; returns the sink, and the control with the look-ups.
-    pub fn finish(mut self) -> (S, Control) {
+    /// Processes one event of a connection with this flow hash, and the payload of a segment. There
+    /// is one place.
+    pub fn take_event(&mut self, flow_hash: u64, event: &Event<'_>, payload: &[u8]) {
+        let tracker = &mut self.trackers[FlowHasher::shard(flow_hash, SHARDS)];
+        follow(tracker, event, payload, &mut self.sink);
+    }
+
+    /// Ends all connections, and returns the sink.
+    pub fn finish(mut self) -> S {
         self.trackers.iter_mut().for_each(|tracker| tracker.finish(&mut self.sink));
-        (self.sink, self.control)
+        self.sink
     }
 }

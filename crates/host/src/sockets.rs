@@ -132,6 +132,11 @@ impl Connection {
         self.grew(|info| info.tcpi_busy_time_us)
     }
 
+    /// Bytes received during the sample.
+    pub fn received_bytes(&self) -> u64 {
+        self.grew(|info| info.tcpi_bytes_received)
+    }
+
     /// Segments sent again during the sample.
     pub fn retransmitted(&self) -> u64 {
         self.grew(|info| info.tcpi_total_retrans)
@@ -145,6 +150,23 @@ impl Connection {
     /// three or more.
     pub fn is_held_by_nagle(&self) -> bool {
         self.holds >= 3 && self.holds * 10 >= self.looks && self.options.nodelay == Some(false)
+    }
+
+    /// Returns the largest window that was offered to the peer, bytes; 0 if it is unknown.
+    pub fn window_bytes(&self) -> u64 {
+        let windows = [self.before, self.after].map(|info| info.tcpi_rcv_wnd_bytes);
+        windows.into_iter().flatten().max().unwrap_or(0)
+    }
+
+    /// Returns whether the peer sent about one offered window a round trip, over this time: at least
+    /// seven tenths of it. The least round trip counts, because a queue on the path makes others
+    /// longer until they fit any window.
+    pub fn fills_window(&self, over_us: u64) -> bool {
+        let (window, rtt_us) = (self.window_bytes(), self.after.tcpi_min_rtt_us);
+        let received = self.received_bytes();
+        let most = u128::from(window) * u128::from(over_us) / u128::from(rtt_us.max(1));
+        let is_known = window > 0 && rtt_us > 0;
+        is_known && received >= 4 * window && u128::from(received) * 10 >= most * 7
     }
 
     /// Returns whether the peer has not acknowledged data that was sent three times or more.

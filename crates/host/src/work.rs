@@ -9,6 +9,8 @@ use tcpwhy_live::process::Process;
 /// CPUs, disk and memory over the sample.
 #[derive(Debug, Clone, Default)]
 pub struct Work {
+    /// Time between the two reads, ns.
+    pub over_ns: u64,
     /// Programs with sockets, those with most waits for a CPU first.
     pub services: Vec<Service>,
     /// Control groups with a limit of CPU time that programs with sockets are in.

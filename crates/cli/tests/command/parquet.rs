@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-const NAMES: [&str; 4] = ["connections", "exchanges", "stalls", "findings"];
+const NAMES: [&str; 5] = ["connections", "exchanges", "stalls", "lookups", "findings"];
 
 fn captures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures")
@@ -84,7 +84,7 @@ fn check(name: &str, written: &Written) {
     let owners = owners(report);
     let ledger = |row| owners.iter().map(|owner| integer(row, owner)).collect::<Vec<u64>>();
     let totals = &report["totals"];
-    for table in ["connections", "exchanges"] {
+    for table in ["connections", "exchanges", "lookups"] {
         assert_eq!(totals[table], tables[table].len(), "{name}: {table}");
     }
 
@@ -155,7 +155,9 @@ fn each_exchange_of_several_captures_is_shown_once() {
 #[test]
 fn the_document_describes_every_column() {
     let folder = folder("parquet-columns");
-    let written = Written::of(&[captures().join("loss_tail.pcap")], &folder);
+    // Each table has a row.
+    let several = ["loss_tail.pcap", "dns_timeout.pcap"].map(|it| captures().join(it));
+    let written = Written::of(&several, &folder);
     let document = include_str!("../../../../docs/parquet.md");
     let owners: BTreeSet<String> = owners(&written.report).into_iter().collect();
     assert!(owners.iter().all(|it| document.contains(&format!("`{it}`"))), "the ledger");
@@ -181,7 +183,7 @@ fn the_document_describes_every_column() {
 /// Python with DuckDB, where `scripts/setup.sh test` has put it.
 fn duckdb() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?;
-    let python = target.join("duckdb/bin/python");
+    let python = target.join("python/bin/python");
     python.exists().then_some(python)
 }
 

@@ -27,7 +27,9 @@ const LINE_BYTES: usize = 40;
 const TAG_BYTES: usize = 16;
 
 /// A protocol of commands and replies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize, serde::Serialize,
+)]
 pub enum Service {
     /// Numbered replies, before a command has shown whose.
     Numbered,

@@ -54,7 +54,9 @@ pub(crate) fn redis_code(message: &[u8]) -> Option<&[u8]> {
 const FATAL: u8 = 2;
 
 /// The code with which a response reports an error, by its protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize, serde::Serialize,
+)]
 pub enum ErrorCode {
     /// Status code of HTTP, 400 to 599 (RFC 9110 §15.5, §15.6).
     Http(u16),

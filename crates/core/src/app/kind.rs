@@ -128,6 +128,18 @@ impl Ord for Label {
     }
 }
 
+impl serde::Serialize for Label {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Label {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from).map(|text| Self::from(text.as_str()))
+    }
+}
+
 impl Hash for Label {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {

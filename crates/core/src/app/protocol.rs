@@ -3,7 +3,7 @@
 macro_rules! protocols {
     ($($(#[$meta:meta])* $protocol:ident = $id:literal { has_sessions: $has_sessions:literal })*) => {
         /// The application protocol of a connection, as far as it was recognised.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Deserialize, serde::Serialize)]
         pub enum Protocol { $($(#[$meta])* $protocol,)* }
 
         impl Protocol {

@@ -4,15 +4,21 @@ use std::fmt;
 
 /// Identifies a frame of the input: the file, and the 1-based number in it, as counted by
 /// Wireshark. Ordered by file, then number.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Deserialize, serde::Serialize,
+)]
 pub struct FrameId(u64);
 
 impl FrameId {
-    const NUMBER_BITS: u32 = 48;
+    /// Bits of a frame's number: a file of so many frames (2^40) takes at least 17 TB.
+    const NUMBER_BITS: u32 = 40;
+
+    /// Number of files that an identifier can express.
+    pub const FILES_MAX: usize = 1 << (u64::BITS - Self::NUMBER_BITS);
 
     /// Creates the identifier of frame `number` (1-based) of input file `file` (its index in the
     /// report's `inputs`).
-    pub fn new(file: u16, number: u64) -> Self {
+    pub fn new(file: u32, number: u64) -> Self {
         Self(u64::from(file) << Self::NUMBER_BITS | number & ((1 << Self::NUMBER_BITS) - 1))
     }
 
@@ -23,8 +29,8 @@ impl FrameId {
     }
 
     /// Returns the index of the input file in the report's `inputs`.
-    pub fn file(self) -> u16 {
-        (self.0 >> Self::NUMBER_BITS) as u16
+    pub fn file(self) -> u32 {
+        (self.0 >> Self::NUMBER_BITS) as u32
     }
 
     /// Returns the 1-based number of the frame in its file.
@@ -40,7 +46,9 @@ impl fmt::Debug for FrameId {
 }
 
 /// A link-layer header type as registered at tcpdump.org (`LINKTYPE_…` numbers).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Default, serde::Deserialize, serde::Serialize,
+)]
 pub struct LinkType(pub u16);
 
 impl LinkType {

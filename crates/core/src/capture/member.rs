@@ -2,13 +2,30 @@
 
 use super::reader::Reader;
 use super::source::OpenAgain;
-use super::{Block, FrameId, InputSummary, Open, Problem, Source};
+use super::{Block, FrameId, InputSummary, Open, Problem, Source, names};
+use std::cmp::Ordering;
 use std::io::Read;
 
 /// Bytes read of a capture to find the time of its first frame.
 const PEEK_BYTES: usize = 16 << 10;
 /// Cost of a frame in a merged block besides its bytes, so that empty frames fill it too.
 const FRAME_COST_BYTES: usize = 16;
+
+/// Orders captures: readable ones with frames first, by the time of the first, ns; then those without
+/// frames; then unreadable ones. Equal ones are in the order of their names.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank(bool, bool, Option<u64>);
+
+impl Rank {
+    pub(super) fn new(is_unreadable: bool, head_ns: Option<u64>) -> Self {
+        Self(is_unreadable, head_ns.is_none(), head_ns)
+    }
+
+    /// Compares captures with these names.
+    pub(super) fn compare(&self, name: &str, other: &Self, other_name: &str) -> Ordering {
+        self.cmp(other).then_with(|| names::compare(name, other_name))
+    }
+}
 
 /// One capture of the set.
 pub(super) struct Member {
@@ -76,14 +93,13 @@ impl Member {
         }
     }
 
-    /// Returns the sort key: readable captures with frames first, by time; then those without; then
-    /// unreadable ones.
-    pub(super) fn rank(&self) -> (bool, bool, Option<u64>) {
-        (self.unreadable, self.head_ns.is_none(), self.head_ns)
+    /// Returns what orders it among the captures of the input.
+    pub(super) fn rank(&self) -> Rank {
+        Rank::new(self.unreadable, self.head_ns)
     }
 
     /// Opens it as input `file`; fails with the reason if it can no longer be read.
-    pub(super) fn open(&mut self, file: u16) -> Result<(), Problem> {
+    pub(super) fn open(&mut self, file: u32) -> Result<(), Problem> {
         if let Some(reopen) = &self.reopen {
             self.lane = Some(Lane::new(open_file(reopen)?));
         }
@@ -124,7 +140,7 @@ impl Lane {
 
     /// Sets the index of the input in the reader and in the frames staged before the order was
     /// known.
-    fn number(&mut self, file: u16) {
+    fn number(&mut self, file: u32) {
         self.reader.set_file(file);
         for entry in &mut self.staged.entries {
             entry.id = FrameId::new(file, entry.id.number());
@@ -135,8 +151,8 @@ impl Lane {
     /// the room left.
     pub(super) fn take_until(
         &mut self,
-        limit: (u64, u16),
-        file: u16,
+        limit: (u64, u32),
+        file: u32,
         block: &mut Block,
         mut room: usize,
     ) -> usize {

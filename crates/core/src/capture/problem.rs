@@ -1,11 +1,12 @@
 //! Problems of capture files, in one sentence each: what, where, what to do.
 
 use super::input::ZSTD_WINDOW_MAX;
+use crate::literal::Literal;
 use std::{fmt, io};
 
 /// A problem of one input that the report mentions. Offsets are bytes from the start of the
 /// capture, after decompression; frame numbers are 1-based, as in Wireshark.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[non_exhaustive]
 pub enum Problem {
     /// It could not be opened.
@@ -23,12 +24,14 @@ pub enum Problem {
     /// It is not a capture.
     Foreign {
         /// A description of the content, and the remedy.
-        looks_like: &'static str,
+        #[serde(with = "crate::literal")]
+        looks_like: Literal,
     },
     /// It has an unsupported format version.
     Version {
         /// `pcap`, `pcapng` or `snoop`.
-        format: &'static str,
+        #[serde(with = "crate::literal")]
+        format: Literal,
         /// Major version.
         major: u16,
         /// Minor version.
@@ -55,7 +58,8 @@ pub enum Problem {
         /// Start of the record.
         offset: u64,
         /// The fault of the record.
-        what: &'static str,
+        #[serde(with = "crate::literal")]
+        what: Literal,
         /// The stated length, bytes.
         length: u64,
     },
@@ -141,6 +145,18 @@ impl Problem {
             Self::TimeRange { .. } => "time_range",
             Self::Concatenated { .. } => "concatenated",
             Self::CaptureDrops { .. } => "capture_drops",
+        }
+    }
+
+    /// Returns the place in the capture, bytes from its start, for problems that have one.
+    pub fn offset(&self) -> Option<u64> {
+        match self {
+            Self::Cut { offset }
+            | Self::Read { offset, .. }
+            | Self::Damaged { offset, .. }
+            | Self::BadBlocks { offset, .. }
+            | Self::Concatenated { offset, .. } => Some(*offset),
+            _ => None,
         }
     }
 
@@ -268,7 +284,7 @@ pub enum CaptureError {
     NoInput,
     /// More files than frame identifiers can express.
     #[error(
-        "{files} files are too many: at most 65,536 can be read at once; join some with mergecap"
+        "{files} files are too many: at most 16,777,216 can be read at once; join some with mergecap"
     )]
     TooManyFiles {
         /// Number of files.

@@ -25,7 +25,7 @@ pub(super) struct Chunk<'a> {
     pub(super) offset: u64,
     /// Their position in the block.
     start: usize,
-    file: u16,
+    file: u32,
 }
 
 impl Chunk<'_> {
@@ -96,7 +96,7 @@ impl Format {
 pub(super) struct Reader {
     input: Input,
     format: Format,
-    file: u16,
+    file: u32,
     /// `true` if each read is passed on at once: the source may be live, and the next read may
     /// wait.
     eager: bool,
@@ -143,7 +143,7 @@ impl Reader {
     }
 
     /// Sets the index of the input, which is part of the identifier of the following frames.
-    pub(super) fn set_file(&mut self, file: u16) {
+    pub(super) fn set_file(&mut self, file: u32) {
         self.file = file;
     }
 

@@ -5,7 +5,7 @@
 //! frame. Within one capture frames keep their order, even if its clock steps back.
 
 use super::member::Member;
-use super::{Block, CaptureError, InputSummary, Problem, Source, names};
+use super::{Block, CaptureError, FrameId, InputSummary, Problem, Source};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -25,12 +25,14 @@ const OPEN_MAX: usize = 1_000;
 pub struct CaptureSet {
     members: Vec<Member>,
     inputs: Vec<InputSummary>,
+    /// Number of the first member: [`FrameId::file`] of its frames.
+    first_number: u32,
     /// Index of the next member to open.
     next: usize,
     /// The only open member, if it has no staged frames.
-    alone: Option<u16>,
+    alone: Option<u32>,
     /// Time of the first staged frame, and member, of each member that has staged frames.
-    heads: BinaryHeap<Reverse<(u64, u16)>>,
+    heads: BinaryHeap<Reverse<(u64, u32)>>,
     block_bytes: usize,
     /// Number of open members.
     open: usize,
@@ -55,30 +57,38 @@ impl CaptureSet {
         if sources.is_empty() {
             return Err(CaptureError::NoInput);
         }
-        if sources.len() > usize::from(u16::MAX) + 1 {
+        if sources.len() > FrameId::FILES_MAX {
             return Err(CaptureError::TooManyFiles { files: sources.len() });
         }
         let mut scratch = Block::default();
         let mut peeked: Vec<(Member, InputSummary)> =
             sources.into_iter().map(|source| Member::peek(source, &mut scratch)).collect();
         peeked.sort_by(|(member, input), (other, other_input)| {
-            member
-                .rank()
-                .cmp(&other.rank())
-                .then_with(|| names::compare(&input.path, &other_input.path))
+            member.rank().compare(&input.path, &other.rank(), &other_input.path)
         });
         let (members, inputs) = peeked.into_iter().unzip();
-        let set = Self {
+        let set = Self::of(members, inputs, 0);
+        set.check_readable()?;
+        Ok(set)
+    }
+
+    /// Reads one capture as input `number` of a larger set.
+    pub(crate) fn one_of(source: Source, number: u32) -> Self {
+        let (member, input) = Member::peek(source, &mut Block::default());
+        Self::of(vec![member], vec![input], number)
+    }
+
+    fn of(members: Vec<Member>, inputs: Vec<InputSummary>, first_number: u32) -> Self {
+        Self {
             members,
             inputs,
+            first_number,
             next: 0,
             alone: None,
             heads: BinaryHeap::new(),
             block_bytes: BLOCK_BYTES,
             open: 0,
-        };
-        set.check_readable()?;
-        Ok(set)
+        }
     }
 
     /// Sets the number of bytes read at a time (64 KiB to 64 MiB).
@@ -142,7 +152,7 @@ impl CaptureSet {
 
     /// Reads the only open member directly into `block`, unless the next one begins before the
     /// block ends: then the block is staged for the merge.
-    fn read_alone(&mut self, file: u16, block: &mut Block) {
+    fn read_alone(&mut self, file: u32, block: &mut Block) {
         if !self.fill(file, block, self.block_bytes) {
             return;
         }
@@ -152,7 +162,7 @@ impl CaptureSet {
             self.alone = Some(file);
             return;
         }
-        if let Some(lane) = &mut self.members[usize::from(file)].lane {
+        if let Some(lane) = &mut self.members[file as usize].lane {
             std::mem::swap(&mut lane.staged, block);
             block.entries.clear();
             lane.cursor = 0;
@@ -174,9 +184,9 @@ impl CaptureSet {
                 continue;
             }
             self.heads.pop();
-            let other = self.heads.peek().map_or((u64::MAX, u16::MAX), |Reverse(head)| *head);
-            let limit = other.min((self.horizon_ns(), u16::MAX));
-            let Some(lane) = &mut self.members[usize::from(file)].lane else {
+            let other = self.heads.peek().map_or((u64::MAX, u32::MAX), |Reverse(head)| *head);
+            let limit = other.min((self.horizon_ns(), u32::MAX));
+            let Some(lane) = &mut self.members[file as usize].lane else {
                 continue;
             };
             room = lane.take_until(limit, file, block, room);
@@ -196,7 +206,7 @@ impl CaptureSet {
         let Some(file) = self.alone.take() else {
             return;
         };
-        let Some(lane) = &mut self.members[usize::from(file)].lane else {
+        let Some(lane) = &mut self.members[file as usize].lane else {
             return;
         };
         let mut staged = std::mem::take(&mut lane.staged);
@@ -205,7 +215,7 @@ impl CaptureSet {
         if !self.fill(file, &mut staged, merge_bytes) {
             return;
         }
-        if let Some(lane) = &mut self.members[usize::from(file)].lane {
+        if let Some(lane) = &mut self.members[file as usize].lane {
             lane.staged = staged;
             lane.cursor = 0;
         }
@@ -213,8 +223,8 @@ impl CaptureSet {
     }
 
     /// Enters a member's first staged frame into the merge; returns `false` if it has none.
-    fn push_head(&mut self, file: u16) -> bool {
-        let lane = self.members[usize::from(file)].lane.as_ref();
+    fn push_head(&mut self, file: u32) -> bool {
+        let lane = self.members[file as usize].lane.as_ref();
         let head = lane.and_then(|lane| lane.staged.entries.get(lane.cursor));
         if let Some(entry) = head {
             self.heads.push(Reverse((entry.time_ns, file)));
@@ -223,13 +233,13 @@ impl CaptureSet {
     }
 
     /// Continues to read an open member, updates its summary, and closes it at its end.
-    fn fill(&mut self, file: u16, block: &mut Block, block_bytes: usize) -> bool {
-        let member = &mut self.members[usize::from(file)];
+    fn fill(&mut self, file: u32, block: &mut Block, block_bytes: usize) -> bool {
+        let member = &mut self.members[file as usize];
         let Some(lane) = &mut member.lane else {
             return false;
         };
         let filled = lane.reader.fill(block, block_bytes);
-        let input = &mut self.inputs[usize::from(file)];
+        let input = &mut self.inputs[file as usize];
         lane.reader.write(input);
         if filled {
             member.set_times(block);
@@ -251,19 +261,19 @@ impl CaptureSet {
     /// `alone`, or in `heads` if it has staged frames.
     fn open_next(&mut self) -> bool {
         while let Some(member) = self.members.get_mut(self.next) {
-            // At most 65,536 members: checked in `new`.
-            let file = self.next as u16;
+            // Fits: the number of members is checked in `new`.
+            let file = self.next as u32;
             self.next += 1;
             if member.unreadable {
                 continue;
             }
             let opened = match self.open < OPEN_MAX {
-                true => member.open(file),
+                true => member.open(self.first_number + file),
                 false => Err(Problem::Overlapping { captures: OPEN_MAX as u64 }),
             };
             if let Err(problem) = opened {
                 member.unreadable = true;
-                self.inputs[usize::from(file)].problems = vec![problem];
+                self.inputs[file as usize].problems = vec![problem];
                 continue;
             }
             self.open += 1;

@@ -18,7 +18,7 @@ pub enum Open {
 
 /// The place and clock of a capture, if it is one of several that show the same packets at two
 /// places (see [`crate::join`]).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Site {
     /// `true` for the second place, which is further from the clients.
     pub is_second: bool,
@@ -54,6 +54,11 @@ impl Source {
     pub fn stream(name: impl Into<String>, read: impl Read + Send + 'static) -> Self {
         let open = Open::Once(Box::new(read));
         Self { name: name.into(), bytes: None, open, site: Site::default() }
+    }
+
+    /// Returns whether it can be opened more than once.
+    pub fn can_be_read_again(&self) -> bool {
+        matches!(self.open, Open::Again(_))
     }
 
     /// Returns the same source, taken at `site`.

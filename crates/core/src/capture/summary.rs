@@ -9,7 +9,7 @@ use super::{FrameId, LATEST_NS, LinkType, Problem, Site};
 pub const STEP_NS: u64 = 1_000_000;
 
 /// One input of the report.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct InputSummary {
     /// The path as given.
     pub path: String,

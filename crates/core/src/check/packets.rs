@@ -269,7 +269,7 @@ impl Packets {
 
 /// Segments by the file that has them.
 fn places(segments: &[Segment]) -> Vec<Vec<Segment>> {
-    let mut files: BTreeMap<u16, Vec<Segment>> = BTreeMap::new();
+    let mut files: BTreeMap<u32, Vec<Segment>> = BTreeMap::new();
     for segment in segments {
         files.entry(segment.frame.file()).or_default().push(*segment);
     }

@@ -18,7 +18,7 @@ use spans::{
 };
 
 /// The result of a look-up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub enum LookupOutcome {
     /// It was answered; without addresses if the name has no record of the requested types.
     Answered,
@@ -34,7 +34,7 @@ pub enum LookupOutcome {
 }
 
 /// Properties of a [`Query`] besides its times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct QueryFlags {
     /// The answer to the query, or that to the other query of its pair, was too large for a
     /// datagram (TC), so that the query is repeated over TCP.
@@ -54,7 +54,7 @@ pub struct QueryFlags {
 }
 
 /// An answer from another address than its query went to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Foreign {
     /// That address.
     pub address: [u8; 16],
@@ -63,7 +63,7 @@ pub struct Foreign {
 }
 
 /// One query of a look-up.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Query {
     /// The name server.
     pub server: Endpoint,
@@ -169,7 +169,7 @@ impl Query {
 
 /// One look-up of an application, such as a call of `getaddrinfo`, for which the application
 /// waited.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Lookup {
     /// The client's address, IPv4-mapped for IPv4.
     pub client: [u8; 16],

@@ -20,7 +20,7 @@ pub fn add_load(report: &mut Report, connections: u64, loaded: Report) {
     }
     // Frames of the load are numbered separately, because its capture is another input of the
     // report.
-    let offset = report.inputs.len() as u16;
+    let offset = report.inputs.len() as u32;
     for finding in &mut found {
         finding.load = Some(Load { connections, wall_ns: totals.wall_ns });
         for link in &mut finding.evidence {
@@ -110,7 +110,7 @@ mod tests {
         let expected = [(Cause::NagleDelayedAck, None), (Cause::AcceptQueueOverflow, Some(100))];
         assert_eq!(causes(&all), expected, "what is met alone comes first");
         let evidence = all.findings[1].evidence[0].frame;
-        assert_eq!(all.inputs[usize::from(evidence.file())].path, "load, 100 connections");
+        assert_eq!(all.inputs[evidence.file() as usize].path, "load, 100 connections");
         assert_eq!(evidence.number(), 17);
         assert_eq!(all.findings[1].load.map(|it| it.wall_ns), Some(7_000));
     }

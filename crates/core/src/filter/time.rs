@@ -4,7 +4,7 @@ pub(super) const SECOND_NS: u64 = 1_000_000_000;
 pub(super) const DAY_NS: u64 = 86_400 * SECOND_NS;
 
 /// A time in a filter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub(super) enum Time {
     /// Nanoseconds after the first frame.
     SinceFirst(u64),

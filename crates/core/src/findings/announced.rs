@@ -18,7 +18,9 @@ const SHARD_KEPT_MAX: usize = 1 << 8;
 pub(super) const KEPT_MAX: usize = 1 << 12;
 
 /// An address for a data connection was announced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize,
+)]
 pub struct Announcement {
     /// Time at which the announcement had passed, ns.
     at_ns: u64,

@@ -38,7 +38,7 @@ const HOST_ANSWERS: &str = "host_answers";
 pub(super) const IGNORED_ANSWERS: &str = "ignored_answers";
 
 /// A SYN of one attempt, with its result.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 pub struct SeenSyn {
     client: Endpoint,
     server: Endpoint,
@@ -71,7 +71,7 @@ pub(super) struct Unanswered {
 }
 
 /// The SYNs of a capture.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Syns {
     /// SYNs that were repeated, because no answer came.
     failed: Vec<SeenSyn>,

@@ -7,7 +7,7 @@ use crate::tcp::Connection;
 use crate::wire::Side;
 
 /// The observations, in the order in which they are reported.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub(super) struct Cuts {
     /// WebSocket connections that their server's host ended by a FIN or RST without a Close frame (RFC
     /// 6455 §7.1.5). A client that leaves needs none.
@@ -23,7 +23,7 @@ pub(super) struct Cuts {
 }
 
 /// Connections of one kind.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, serde::Serialize)]
 struct Cut {
     count: u64,
     /// Least and greatest time without data before the end, ns.

@@ -15,7 +15,9 @@ const SHARD_KEPT_MAX: usize = 1 << 8;
 pub(super) const KEPT_MAX: usize = 1 << 12;
 
 /// An error by which a server says that it failed (RFC 9110 §15.6), or a proxy that another server did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize,
+)]
 pub struct ServerError {
     /// Time at which the request passed, ns.
     asked_ns: u64,

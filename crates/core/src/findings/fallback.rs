@@ -20,7 +20,7 @@ const KEPT_MAX: usize = 1 << 10;
 pub(super) const FALLBACKS: &str = "fallbacks";
 
 /// An attempt that was never answered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 pub struct Unanswered {
     client: Endpoint,
     server: Endpoint,

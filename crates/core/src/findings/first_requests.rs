@@ -6,7 +6,7 @@ use crate::tcp::{Connection, Exchange};
 
 /// Connections on which the client let more time pass between the handshake and its first request than
 /// the whole exchange then took.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub(super) struct FirstRequests {
     late: u64,
     /// Longest time between a handshake and a first request, ns.

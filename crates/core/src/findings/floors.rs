@@ -6,7 +6,7 @@ use crate::findings::thresholds::{
 };
 
 /// The least costs and faults that are findings.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 pub struct Floors {
     /// A cost is a finding from this share of the wall time of its endpoint on.
     pub cost_share: f64,

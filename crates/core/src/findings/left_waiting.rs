@@ -21,7 +21,7 @@ pub(super) const SHARD_KEPT_MAX: usize = KEPT_MAX / 16;
 pub(super) const HELLOS: &str = "hellos";
 
 /// How the wait for a response ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub enum Ended {
     /// The client left.
     Left,
@@ -38,7 +38,7 @@ pub enum Ended {
 }
 
 /// A request that was not answered as long as its client waited.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 pub struct LeftWaiting {
     /// Key under which it counts if it is a failure.
     pub key: Key,

@@ -22,7 +22,7 @@ const OPEN_MAX: usize = 1 << 10;
 const HOSTS_MAX: usize = 1 << 10;
 
 /// Round trips that connections without a handshake show, and the exchanges that wait for one.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, serde::Deserialize, serde::Serialize)]
 pub struct Legs {
     /// Least round trips between the vantage and the server, ns.
     known: HashMap<Hosts, u64>,
@@ -30,7 +30,7 @@ pub struct Legs {
 }
 
 /// An exchange whose response came over an unknown round trip.
-#[derive(Clone)]
+#[derive(Clone, serde::Deserialize, serde::Serialize)]
 struct Open {
     hosts: Hosts,
     /// Key of the exchange in the tally: its endpoint and cause.

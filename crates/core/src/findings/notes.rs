@@ -7,7 +7,7 @@ use crate::tcp::Connection;
 use crate::wire::Side;
 
 /// Counts from which the observations are made.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Notes {
     missing_bytes: u64,
     holed_connections: u64,
@@ -58,7 +58,7 @@ pub struct Notes {
 }
 
 /// Counts of events at a sender that a finding may report.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Noticed {
     /// Number of retransmitted segments on connections with exchanges.
     pub retransmissions: u64,

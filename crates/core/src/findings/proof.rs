@@ -1,16 +1,18 @@
 //! The evidence of one instance of a cause, and facts that instances have in common.
 
 use crate::judge::Gap;
+use crate::literal::Literal;
 use crate::model::{Cause, Evidence, Fact, Histogram, RuledOut, Sighting};
 use crate::wire::Side;
 use std::collections::BTreeMap;
 
 /// Evidence of one instance.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Proof {
     links: Vec<(u64, Evidence)>,
     /// Values for the texts.
-    pub facts: Vec<(&'static str, Fact)>,
+    #[serde(with = "crate::literal::pairs")]
+    pub facts: Vec<(Literal, Fact)>,
     /// Look-alikes that the evidence excludes.
     pub ruled_out: Vec<RuledOut>,
     /// Chance that something else looks like this instance, 0 to 1.
@@ -116,10 +118,12 @@ impl Proof {
 }
 
 /// Facts that the instances of a cause share, by name.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Shown {
-    counts: BTreeMap<&'static str, u64>,
-    medians: BTreeMap<&'static str, Histogram>,
+    #[serde(with = "crate::literal::map")]
+    counts: BTreeMap<Literal, u64>,
+    #[serde(with = "crate::literal::map")]
+    medians: BTreeMap<Literal, Histogram>,
 }
 
 impl Shown {

@@ -11,7 +11,7 @@ use crate::wire::Endpoint;
 const KEPT_MAX: usize = 1 << 10;
 
 /// A request that failed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 pub struct FailedRequest {
     /// Key under which the request is counted.
     pub key: Key,

@@ -18,7 +18,7 @@ const EQUAL_FOR_EXCEPTION: u64 = 100;
 const ROUNDING_NS: u64 = 1_000;
 
 /// The distances of the frames of a capture so far.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Stamps {
     last_ns: Option<u64>,
     /// The usual distance, ns.
@@ -43,6 +43,46 @@ impl Stamps {
                 return;
             }
         }
+    }
+
+    /// Returns the distances of captures that were read apart, each with its first and last time, in the
+    /// order of the first. If they overlap, their frames lie between each other as at the `beginning`;
+    /// then a capture whose own times were measured shows that all were.
+    pub fn together(beginning: &Self, captures: &[(Option<u64>, u64, Self)]) -> Self {
+        let (mut all, mut end_ns, mut overlap) = (Self::default(), 0, false);
+        for (first_ns, last_ns, stamps) in captures {
+            overlap |= first_ns.is_some_and(|first_ns| first_ns < end_ns);
+            end_ns = end_ns.max(*last_ns);
+            all.append(*first_ns, stamps);
+        }
+        if overlap {
+            all = *beginning;
+            all.is_refuted |= captures.iter().any(|(_, _, stamps)| stamps.is_refuted);
+        }
+        all
+    }
+
+    /// Adds the distances of frames that follow those so far, the first of them at `first_ns`.
+    fn append(&mut self, first_ns: Option<u64>, behind: &Self) {
+        self.take(first_ns.into_iter());
+        let is_usual = self.equal > 0 && self.is_usual(behind.distance_ns);
+        match behind.equal {
+            0 => {}
+            equal if is_usual => self.equal += equal,
+            equal if self.equal <= 1 => {
+                self.other += self.equal;
+                (self.distance_ns, self.equal) = (behind.distance_ns, equal);
+            }
+            equal => self.other += equal,
+        }
+        self.other += behind.other;
+        self.last_ns = behind.last_ns.or(self.last_ns);
+        self.is_refuted |= behind.is_refuted || self.other > EXCEPTIONS_MAX;
+    }
+
+    /// Returns whether the times were measured, whatever follows.
+    pub fn are_measured(&self) -> bool {
+        self.is_refuted
     }
 
     fn compare(&mut self, distance_ns: Option<u64>) {

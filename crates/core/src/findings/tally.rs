@@ -66,7 +66,7 @@ use std::cmp::Reverse;
 
 /// An exchange with a name server over TCP. It is a look-up if its messages were also processed as
 /// one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 pub struct TcpLookup {
     /// The client.
     pub client: Endpoint,
@@ -97,7 +97,7 @@ fn is_lookup(connection: &Connection) -> bool {
 }
 
 /// All sums of one shard.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, serde::Deserialize, serde::Serialize)]
 pub struct Tally {
     /// Sums per server endpoint.
     pub endpoints: HashMap<Endpoint, Box<EndpointTally>>,
@@ -144,6 +144,7 @@ pub struct Tally {
     /// Round trips between hosts, for connections that do not show them.
     pub(super) legs: Legs,
     /// Exchanges that are counted together, see [`Tally::settle`].
+    #[serde(skip)]
     runs: Runs,
     /// The connections that lost most time.
     pub worst: Worst,

@@ -20,7 +20,7 @@ pub(super) const KEPT_MAX: usize = 1 << 10;
 pub(super) const SHARD_KEPT_MAX: usize = KEPT_MAX / 16;
 
 /// A request that was never acknowledged.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 pub struct Unheard {
     /// Key under which the request is counted.
     pub key: Key,

@@ -21,7 +21,7 @@ fn rank(report: &ConnectionReport) -> Rank {
 }
 
 /// A connection, and the time for which its client and its server held data back.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 struct Kept {
     report: ConnectionReport,
     held: BySide<Held>,
@@ -41,7 +41,7 @@ fn keep_first(kept: &mut Vec<(Rank, Box<Kept>)>, limit: usize) -> Option<Rank> {
 
 /// The worst connections. Neither the order in which they are added nor the number of shards makes
 /// a difference.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 pub struct Worst {
     limit: usize,
     /// The connections with the rank that they had when they were added.

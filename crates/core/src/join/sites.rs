@@ -28,7 +28,7 @@ impl Sites {
 
     /// Returns the place at which a frame was captured.
     pub fn place(&self, frame: FrameId) -> Place {
-        let site = self.sites.get(usize::from(frame.file()));
+        let site = self.sites.get(frame.file() as usize);
         usize::from(site.is_some_and(|site| site.is_second))
     }
 

@@ -8,14 +8,14 @@ const SAMPLES_MAX: usize = 128;
 
 /// Queueing delay of a packet that passed the vantage at `at_ns`: the time of its transit beyond
 /// that on an empty path.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, serde::Serialize)]
 struct Sample {
     at_ns: u64,
     queue_ns: u64,
 }
 
 /// Queueing delay of one sender's packets over time, from the first delay that is worth recording.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct QueueDelay {
     samples: Vec<Sample>,
     /// Least time between two samples, ns.

@@ -7,7 +7,7 @@ use crate::model::Latency;
 ///
 /// It is sparse, because there is one per endpoint and cause, and mergeable, because each shard
 /// fills its own.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 pub struct Histogram {
     /// Counts of the buckets from `first` on.
     counts: Vec<u64>,

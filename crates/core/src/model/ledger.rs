@@ -3,7 +3,7 @@
 use crate::model::Owner;
 
 /// Time by owner, nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Ledger(pub(super) [u64; Owner::ALL.len()]);
 
 impl Default for Ledger {

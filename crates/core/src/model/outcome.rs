@@ -126,7 +126,7 @@ impl fmt::Display for Outcome {
 const CODES_MAX: usize = 32;
 
 /// Counts of exchanges by outcome, and of errors by code.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Outcomes {
     counts: [u64; OutcomeKind::ALL.len()],
     codes: BTreeMap<ErrorCode, u64>,

@@ -5,6 +5,7 @@
 
 use crate::app::{Label, Protocol};
 use crate::capture::{FrameId, InputSummary};
+use crate::literal::Literal;
 use crate::model::experiment::{Experiment, ExperimentEvidence};
 use crate::model::{
     Cause, Checked, Clocks, Crossing, Histogram, Ledger, Outcomes, Place, Prediction, Reassigned,
@@ -88,7 +89,7 @@ pub struct Watched {
 }
 
 /// One of the exchanges that took longest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct SlowExchange {
     /// The connection's client.
     pub client: Endpoint,
@@ -174,7 +175,7 @@ pub struct Totals {
 }
 
 /// The place at which a capture was taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub enum Vantage {
     /// Too few handshakes or round trips to decide.
     #[default]
@@ -270,7 +271,9 @@ pub struct KindReport {
 }
 
 /// The party that has to change something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize, serde::Serialize,
+)]
 pub struct Culprit {
     /// Role of the party.
     pub role: Role,
@@ -290,7 +293,7 @@ pub struct Affected {
 }
 
 /// A value inserted into a cause's texts; `findings/causes/<cause>.md` names it as `{name}`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
 pub enum Fact {
     /// A duration, shown in ms or s.
     Ns(u64),
@@ -317,12 +320,13 @@ impl Fact {
 }
 
 /// One link of the causal chain: one frame and its role in the chain.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Evidence {
     /// The frame.
     pub frame: FrameId,
     /// The role in the chain, an id from the message table (`flight_end`, `ack`, `next`).
-    pub part: &'static str,
+    #[serde(with = "crate::literal")]
+    pub part: Literal,
     /// The side that sent it.
     pub from: Side,
     /// TCP payload, bytes.
@@ -332,12 +336,13 @@ pub struct Evidence {
 }
 
 /// A similar cause that was considered and excluded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct RuledOut {
     /// The similar cause.
     pub cause: Cause,
     /// The reason for the exclusion: the id of a sentence in the cause's texts.
-    pub why: &'static str,
+    #[serde(with = "crate::literal")]
+    pub why: Literal,
 }
 
 /// Counts of findings in captures whose cause is known.
@@ -467,7 +472,7 @@ pub struct Observation {
 }
 
 /// A look-up that the first request of a connection had to wait for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct LookupReport {
     /// Time of the first query, ns.
     pub start_ns: u64,
@@ -478,7 +483,7 @@ pub struct LookupReport {
 }
 
 /// A query or an answer of a look-up.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct LookupMessage {
     /// Capture time, ns.
     pub time_ns: u64,
@@ -491,7 +496,7 @@ pub struct LookupMessage {
 }
 
 /// The entry of one connection in the report.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 pub struct ConnectionReport {
     /// The endpoint that opened the connection.
     pub client: Endpoint,
@@ -538,7 +543,7 @@ impl ConnectionReport {
 }
 
 /// One direction of a connection, with tcptrace's labels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct DirectionReport {
     /// Number of packets.
     pub packets: u64,

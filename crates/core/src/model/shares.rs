@@ -4,7 +4,7 @@ use super::Ledger;
 use crate::model::Owner;
 
 /// A [`Ledger`] in a third of the memory: there is one for every open connection.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Shares {
     /// Owners with their time; `all` is used instead if they do not fit.
     few: [Share; FEW],
@@ -23,7 +23,7 @@ const _: () = assert!(FEW < 1 << PLACE_BITS && Owner::ALL.len() as u32 * PLACE_B
 
 /// Time of one owner: ns in the low 56 bits (two years), above them the owner's number plus one;
 /// zero if unused.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, serde::Serialize)]
 struct Share(u64);
 
 const NS_BITS: u32 = 56;

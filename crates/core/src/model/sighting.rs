@@ -4,7 +4,7 @@ use crate::capture::FrameId;
 use crate::wire::{Segment, Side};
 
 /// A frame as captured at the vantage.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Sighting {
     /// The frame.
     pub frame: FrameId,

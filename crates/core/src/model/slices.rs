@@ -5,7 +5,7 @@ use crate::model::{Cause, CauseSet, Owner};
 use crate::wire::Side;
 
 /// A part of a silence with its owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Slice {
     /// The owner of the time.
     pub owner: Owner,
@@ -28,7 +28,7 @@ impl Slice {
 }
 
 /// Time of one connection that got another owner after all connections were compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Reassigned {
     /// The silent side, if only its silences are concerned.
     pub sender: Option<Side>,

@@ -27,7 +27,7 @@ const REPORTED_MAX: usize = 8;
 type Mac = [u8; 6];
 
 /// Two replies to one request from two MAC addresses, and the number of such requests.
-type Double = ([(Mac, FrameId); 2], u64);
+pub(super) type Double = ([(Mac, FrameId); 2], u64);
 
 /// An ARP packet about IPv4 addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,11 @@ impl Arp {
         };
         Some(Self { is_reply, sender, target })
     }
+}
+
+/// Returns whether `frame` is an ARP packet about IPv4 addresses.
+pub(crate) fn is_arp(frame: &Frame<'_>) -> bool {
+    Arp::of(frame).is_some()
 }
 
 /// What was asked and answered about one IPv4 address.
@@ -139,35 +144,44 @@ impl Addresses {
         }
     }
 
-    /// Returns the observations, one for each IPv4 address; `findings` show whether connections to it
-    /// fail.
-    pub(super) fn observations(&self, findings: &[Finding]) -> Vec<Observation> {
+    /// Returns the first addresses for which two MAC addresses answered, neither of which answers for
+    /// others.
+    pub(super) fn doubles(&self) -> Vec<(Ipv4Addr, Double)> {
         let answers_for_others =
             |mac: &Mac| self.answered.get(mac).is_some_and(|it| it.len() >= PROXIED_MIN);
-        let doubles = self.asked.iter().filter_map(|(ip, asked)| Some((ip, asked.double?)));
+        let doubles = self.asked.iter().filter_map(|(ip, asked)| Some((*ip, asked.double?)));
         let real = doubles
             .filter(|(_, (replies, _))| !replies.iter().any(|(mac, _)| answers_for_others(mac)));
-        let observe = |(ip, (replies, count)): (&Ipv4Addr, Double)| {
-            let [one, other] = replies.map(|(mac, _)| Fact::Text(shown(mac)));
-            let mut facts = vec![
-                ("address", Fact::Text(ip.to_string())),
-                ("one", one),
-                ("other", other),
-                ("count", Fact::Count(count)),
-            ];
-            let address = Endpoint::from(SocketAddr::from((*ip, 0))).address;
-            let concerns = |finding: &&Finding| {
-                let flow = finding.evidence_flow.map(|(_, server)| server.address);
-                finding.cause.class() == Class::Fault
-                    && (finding.culprit.endpoint.address == address || flow == Some(address))
-            };
-            let fault = findings.iter().find(concerns);
-            facts.extend(fault.map(|it| ("fault", Fact::Text(it.cause.id().into()))));
-            let frames = replies.map(|(_, frame)| frame).to_vec();
-            Observation { id: "duplicate_address", facts, frames }
-        };
-        real.map(observe).take(REPORTED_MAX).collect()
+        real.take(REPORTED_MAX).collect()
     }
+}
+
+/// Returns the observations, one for each IPv4 address; `findings` show whether connections to it
+/// fail.
+pub(super) fn observations(
+    doubles: &[(Ipv4Addr, Double)],
+    findings: &[Finding],
+) -> Vec<Observation> {
+    let observe = |&(ip, (replies, count)): &(Ipv4Addr, Double)| {
+        let [one, other] = replies.map(|(mac, _)| Fact::Text(shown(mac)));
+        let mut facts = vec![
+            ("address", Fact::Text(ip.to_string())),
+            ("one", one),
+            ("other", other),
+            ("count", Fact::Count(count)),
+        ];
+        let address = Endpoint::from(SocketAddr::from((ip, 0))).address;
+        let concerns = |finding: &&Finding| {
+            let flow = finding.evidence_flow.map(|(_, server)| server.address);
+            finding.cause.class() == Class::Fault
+                && (finding.culprit.endpoint.address == address || flow == Some(address))
+        };
+        let fault = findings.iter().find(concerns);
+        facts.extend(fault.map(|it| ("fault", Fact::Text(it.cause.id().into()))));
+        let frames = replies.map(|(_, frame)| frame).to_vec();
+        Observation { id: "duplicate_address", facts, frames }
+    };
+    doubles.iter().map(observe).collect()
 }
 
 fn shown(mac: Mac) -> String {

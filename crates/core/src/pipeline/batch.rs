@@ -37,6 +37,17 @@ pub(crate) enum Event<'a> {
     Copy(&'a FlowKey, u64),
 }
 
+impl Event<'_> {
+    /// Returns the payload of a segment of `batch`, which was decoded from `block`.
+    #[inline(always)]
+    pub fn payload<'a>(&self, batch: &'a Batch, block: &'a Block) -> &'a [u8] {
+        match self {
+            Self::Segment(segment) => batch.payload(segment, block),
+            Self::Error(_) | Self::Copy(..) => &[],
+        }
+    }
+}
+
 /// An event of one connection other than a segment.
 enum Note {
     Error(IcmpError),
@@ -160,6 +171,54 @@ impl Batch {
             Event::Error(error) => error.flow == *flow,
             Event::Copy(..) => false,
         })
+    }
+
+    /// Returns whether there are frames without IP.
+    pub(crate) fn has_non_ip(&self) -> bool {
+        self.counts.non_ip > 0
+    }
+
+    /// Returns the segments that were decoded, in frame order.
+    pub(crate) fn decoded(&self) -> &[Segment] {
+        &self.segments[..self.filled]
+    }
+
+    /// Returns the frames that concern more than one connection, in order; those of
+    /// [samples](Self::sampled_frames) aside.
+    pub(crate) fn frames_aside(&self) -> impl Iterator<Item = FrameId> {
+        self.asides.iter().filter_map(|aside| self.frame_of(aside))
+    }
+
+    /// Returns the frames of the segments that can show whether their connection is a copy, in order.
+    pub(crate) fn sampled_frames(&self) -> impl Iterator<Item = FrameId> {
+        self.samples.iter().filter_map(|&place| self.at(place)).map(|segment| segment.frame)
+    }
+
+    /// Returns the ICMP errors about connections, shard by shard.
+    pub(crate) fn errors(&self) -> impl Iterator<Item = &IcmpError> {
+        self.notes.iter().flatten().filter_map(|(_, note)| match note {
+            Note::Error(error) => Some(error),
+            Note::Copy(..) => None,
+        })
+    }
+
+    /// Returns the connections that were found to be copies, each with its hash and the frame that
+    /// showed it.
+    pub(crate) fn copies(&self) -> impl Iterator<Item = (FrameId, FlowKey, u64)> {
+        self.notes.iter().flatten().filter_map(|(next, note)| match note {
+            Note::Error(_) => None,
+            Note::Copy(flow, hash) => Some((self.at(next.checked_sub(1)?)?.frame, *flow, *hash)),
+        })
+    }
+
+    /// Returns the segments reassembled from fragments, each with its payload.
+    pub(crate) fn reassembled<'a>(
+        &'a self,
+        block: &'a Block,
+    ) -> impl Iterator<Item = (&'a Segment, &'a [u8])> {
+        let all = self.decoded().iter();
+        let reassembled = all.filter(|it| it.facts.has(SegmentFlags::REASSEMBLED));
+        reassembled.map(|segment| (segment, self.payload(segment, block)))
     }
 
     /// Adds an ICMP error about a connection.

@@ -1,30 +1,28 @@
 //! The result of a pass, or of a part of one, before it becomes a report.
 
-use super::{Control, FragmentJoiner, Options, Translated};
+use super::observed::Observed;
+use super::overview::Overview;
+use super::{Control, Options, addresses};
 use crate::capture::InputSummary;
 use crate::dns::Lookup;
-use crate::findings::{self, Stamps, Tally};
+use crate::findings::{self, Tally};
 use crate::model::{Fact, Observation, Report, Window};
 use crate::tcp::Tracker;
 use crate::wire::DecodeCounts;
 
 /// Sums and look-ups of a period of time.
-#[derive(Clone, Default)]
-pub(super) struct Found {
+#[derive(Clone, Default, serde::Deserialize, serde::Serialize)]
+pub(crate) struct Found {
     pub tally: Tally,
     pub lookups: Vec<Lookup>,
     /// Number of look-ups that are added up already.
     pub lookups_settled: u64,
-    pub counts: DecodeCounts,
-    pub stamps: Stamps,
+    /// Counts and times of all frames.
+    pub overview: Overview,
     /// TCP segments in the time window of the report.
     pub segments: u64,
     /// Number of connections excluded because they are copies of others.
     pub copies: u64,
-    /// Capture time of the first frame, ns; `None` if there was no frame.
-    pub first_ns: Option<u64>,
-    /// Capture time of the last frame, ns.
-    pub last_ns: u64,
 }
 
 impl Found {
@@ -39,12 +37,10 @@ impl Found {
 
     /// Moves the counts of `control` here.
     pub fn take_control(&mut self, control: &mut Control) {
-        self.counts.merge(&std::mem::take(&mut control.counts));
-        self.stamps = control.stamps;
+        self.overview.merge(&control.overview.split());
         let (tally, lookups) = control.settled.remove();
         self.tally.merge(tally);
         self.lookups_settled += lookups;
-        self.span(control.first_ns.take(), control.last_ns);
     }
 
     /// Adds the counts of `tracker`, which are not reset.
@@ -58,19 +54,9 @@ impl Found {
 
     /// Adds the counts of `control`, which are not reset.
     pub fn add_control(&mut self, control: &Control) {
-        self.counts.merge(&control.counts);
-        self.stamps = control.stamps;
+        self.overview.merge(&control.overview);
         self.tally.merge(control.settled.tally.clone());
         self.lookups_settled += control.settled.count;
-        self.span(control.first_ns, control.last_ns);
-    }
-
-    fn span(&mut self, first_ns: Option<u64>, last_ns: u64) {
-        self.first_ns = match (self.first_ns, first_ns) {
-            (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
-            (mine, theirs) => mine.or(theirs),
-        };
-        self.last_ns = self.last_ns.max(last_ns);
     }
 
     /// Adds all of `other`, which covers a later period.
@@ -78,20 +64,16 @@ impl Found {
         self.tally.merge(other.tally);
         self.lookups.extend(other.lookups);
         self.lookups_settled += other.lookups_settled;
-        self.counts.merge(&other.counts);
-        self.stamps = other.stamps;
+        self.overview.merge(&other.overview);
         self.segments += other.segments;
         self.copies += other.copies;
-        self.span(other.first_ns, other.last_ns);
     }
 
-    /// Returns the report; `joiner` and `translated` have the results about fragments and
-    /// translated addresses.
+    /// Returns the report.
     pub fn report(
         mut self,
         options: &Options,
-        joiner: FragmentJoiner,
-        translated: Option<Translated>,
+        observed: Observed,
         inputs: &[InputSummary],
     ) -> Report {
         let mut report = Report { inputs: inputs.to_vec(), ..Report::default() };
@@ -100,26 +82,27 @@ impl Found {
         report.totals.lookups = within.count() as u64 + self.lookups_settled;
         report.totals.segments = self.segments;
         findings::link(self.lookups, &window, &mut self.tally);
-        let joined = joiner.finish();
-        self.counts.merge(&joined.errors);
-        report.observations.extend(joined.observation());
-        let translated = translated.and_then(|it| it.observation(self.copies));
-        report.observations.extend(translated);
+        let Overview { counts, stamps, first_ns, last_ns } = &mut self.overview;
+        counts.merge(&observed.joined.errors);
+        report.observations.extend(observed.joined.observation());
+        let copy = observed.copy.and_then(|it| it.observation(self.copies));
+        report.observations.extend(copy);
         if options.is_translated {
             let (facts, frames) = (Vec::new(), Vec::new());
             report.observations.push(Observation { id: "address_translation", facts, frames });
         }
-        report.observations.extend(damage(&self.counts));
-        report.totals.decode_errors = self.counts;
-        report.totals.first_ns = self.first_ns.unwrap_or(0);
-        report.totals.last_ns = self.last_ns;
+        report.observations.extend(damage(counts));
+        report.totals.decode_errors = *counts;
+        report.totals.first_ns = first_ns.unwrap_or(0);
+        report.totals.last_ns = *last_ns;
         report.totals.window = (!window.is_all()).then(|| Window {
             from_ns: window.from_ns.max(report.totals.first_ns),
             until_ns: window.until_ns.min(report.totals.last_ns),
         });
         report.settled = options.log_settling.then(Vec::new);
         findings::assemble(self.tally, &options.floors, &mut report);
-        self.stamps.settle(&mut report);
+        stamps.settle(&mut report);
+        report.observations.extend(addresses::observations(&observed.doubles, &report.findings));
         report
     }
 }

@@ -20,6 +20,7 @@ pub(crate) struct FragmentJoiner {
 }
 
 /// The result of reassembly.
+#[derive(Default, serde::Deserialize, serde::Serialize)]
 pub(crate) struct Joined {
     pub errors: DecodeCounts,
     /// Number of fragmented packets, complete or not.

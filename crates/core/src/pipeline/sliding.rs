@@ -67,7 +67,7 @@ impl Sliding {
         control.settled.take(excess);
         let mut found = Found { lookups: control.take_finished_lookups(), ..Found::default() };
         for shard in shards {
-            shard.tracker.end_idle(control.last_ns, IDLE_MAX_NS, &mut shard.tally);
+            shard.tracker.end_idle(control.overview.last_ns, IDLE_MAX_NS, &mut shard.tally);
             found.take_counts(&mut shard.tracker);
             found.tally.merge(shard.take_tally(options));
         }
@@ -92,7 +92,7 @@ impl Sliding {
     /// connections. The entry of a connection covers all of it, including the time before the
     /// window.
     pub fn report(&self, inputs: &[InputSummary]) -> Report {
-        let since_ns = self.window.iter().find_map(|found| found.first_ns);
+        let since_ns = self.window.iter().find_map(|found| found.overview.first_ns);
         self.report_of(Found::default(), since_ns.unwrap_or(u64::MAX), inputs)
     }
 
@@ -134,13 +134,11 @@ impl Sliding {
         found.tally.remove_past_causes();
         found.lookups.extend(control.open_lookups());
         let watched = Watched {
-            first_ns: found.first_ns.unwrap_or(control.last_ns),
-            last_ns: found.last_ns,
+            first_ns: found.overview.first_ns.unwrap_or(control.overview.last_ns),
+            last_ns: found.overview.last_ns,
             sampled_share: 1.0,
         };
-        let (joiner, translated) = (control.joiner.clone(), control.translated.clone());
-        let mut report = found.report(options, joiner, translated, inputs);
-        report.observations.extend(control.addresses.observations(&report.findings));
+        let mut report = found.report(options, control.observed(), inputs);
         options.narrow(&mut report);
         report.watched = Some(watched);
         report
@@ -166,12 +164,12 @@ impl super::Shard {
 
 impl Control {
     /// Removes and returns the finished look-ups, each once.
-    fn take_finished_lookups(&mut self) -> Vec<crate::dns::Lookup> {
+    pub(crate) fn take_finished_lookups(&mut self) -> Vec<crate::dns::Lookup> {
         self.names.iter_mut().flat_map(super::Names::take_finished).collect()
     }
 
     /// Returns the look-ups in progress, as if the capture ended now.
     fn open_lookups(&self) -> Vec<crate::dns::Lookup> {
-        self.names.iter().flat_map(|names| names.clone().finish(self.last_ns)).collect()
+        self.names.iter().flat_map(|names| names.clone().finish(self.overview.last_ns)).collect()
     }
 }

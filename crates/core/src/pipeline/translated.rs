@@ -8,6 +8,7 @@
 //! addresses that its client uses.
 
 use super::Batch;
+use crate::capture::FrameId;
 use crate::model::{Fact, Observation};
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 use std::collections::HashSet;
@@ -123,9 +124,14 @@ impl Sighting {
     }
 }
 
+/// Returns whether a segment of `batch` before the one with index `place` answers `sighting`.
+fn is_answered(sighting: &Sighting, batch: &Batch, place: u32) -> bool {
+    batch.before(place).take(SIGHTINGS).any(|segment| sighting.is_answered_by(segment))
+}
+
 /// Finds connections that were also captured with other addresses.
 #[derive(Clone, Default)]
-pub(super) struct Translated {
+pub(crate) struct Translated {
     sightings: Vec<Option<Sighting>>,
     copies: HashSet<FlowKey>,
     /// The addresses of the first copy that was found: those of the excluded connection and those
@@ -139,22 +145,54 @@ impl Translated {
         for index in 0..batch.samples.len() {
             let place = batch.samples[index];
             let Some(segment) = batch.at(place) else { continue };
-            if !self.copies.is_empty() && is_syn_ack(segment) {
-                self.copies.remove(&segment.flow);
-            }
-            let before = batch.before(place).take(SIGHTINGS);
-            if let Some(copy) = self.sighting(segment, before) {
+            self.forget_renewed(segment);
+            if let Some(copy) = self.sighting(segment, |it| is_answered(it, batch, place)) {
                 batch.take_copy(place, copy.flow, copy.flow_hash);
             }
         }
     }
 
-    /// Processes a segment; `earlier` are those before it, the last first. Returns the sighting of the
-    /// connection that it shows to be a copy, if there is one.
-    fn sighting<'a>(
+    /// Examines the samples of a selection of frames; `answered` are those before which the same
+    /// segment had been answered, as [`answered`](Self::answered) found in all frames.
+    pub fn examine_selected(&mut self, batch: &mut Batch, answered: &HashSet<FrameId>) {
+        for index in 0..batch.samples.len() {
+            let place = batch.samples[index];
+            let Some(&segment) = batch.at(place) else { continue };
+            self.forget_renewed(&segment);
+            if let Some(copy) = self.sighting(&segment, |_| answered.contains(&segment.frame)) {
+                batch.take_copy(place, copy.flow, copy.flow_hash);
+            }
+        }
+    }
+
+    /// Examines the samples of a block of one capture. Returns the frames of those that had been seen
+    /// with other addresses, and had been answered since.
+    pub fn answered(&mut self, batch: &Batch) -> Vec<FrameId> {
+        let mut answered = Vec::new();
+        for &place in &batch.samples {
+            let Some(segment) = batch.at(place) else { continue };
+            self.sighting(segment, |it| {
+                let is_answered = is_answered(it, batch, place);
+                answered.extend(is_answered.then_some(segment.frame));
+                is_answered
+            });
+        }
+        answered
+    }
+
+    /// A new connection with the addresses of a copy is not known to be one.
+    fn forget_renewed(&mut self, segment: &Segment) {
+        if !self.copies.is_empty() && is_syn_ack(segment) {
+            self.copies.remove(&segment.flow);
+        }
+    }
+
+    /// Processes a segment; `is_answered` returns whether the receiver of an earlier one has answered
+    /// it. Returns the sighting of the connection that it shows to be a copy, if there is one.
+    fn sighting(
         &mut self,
         segment: &Segment,
-        mut earlier: impl Iterator<Item = &'a Segment>,
+        is_answered: impl FnOnce(&Sighting) -> bool,
     ) -> Option<Sighting> {
         let now = Sighting::of(segment);
         if self.sightings.is_empty() {
@@ -168,7 +206,7 @@ impl Translated {
             return None;
         }
         // A host passes a packet on before its receiver can answer it.
-        if earlier.any(|it| before.is_answered_by(it)) {
+        if is_answered(&before) {
             return None;
         }
         // Segments from the client are first captured with its own addresses, segments to it last.
@@ -189,15 +227,9 @@ impl Translated {
         Some(copy)
     }
 
-    /// Returns the observation about the excluded connections.
-    pub fn observation(&self, connections: u64) -> Option<Observation> {
-        let example = self.example.filter(|_| connections > 0)?;
-        let facts = vec![
-            ("connections", Fact::Count(connections)),
-            ("copy", Fact::Text(example.copy.to_string())),
-            ("told", Fact::Text(example.counted.to_string())),
-        ];
-        Some(Observation { id: "translated_copies", facts, frames: Vec::new() })
+    /// Returns the addresses of a copy, if there is one.
+    pub(super) fn example(&self) -> Option<Changed> {
+        self.example
     }
 }
 
@@ -209,8 +241,8 @@ fn sent_by_client(before: &Sighting, now: &Sighting) -> bool {
 }
 
 /// The end whose address was changed: the server's, if both were.
-#[derive(Clone, Copy)]
-struct Changed {
+#[derive(Clone, Copy, serde::Deserialize, serde::Serialize)]
+pub(super) struct Changed {
     copy: Endpoint,
     counted: Endpoint,
     is_server: bool,
@@ -222,5 +254,16 @@ impl Changed {
         let is_server = copy.ends()[server] != counted.ends()[server];
         let end = if is_server { server } else { 1 - server };
         Self { copy: copy.ends()[end], counted: counted.ends()[end], is_server }
+    }
+
+    /// Returns the observation about so many excluded connections, of which this is an example.
+    pub fn observation(&self, connections: u64) -> Option<Observation> {
+        let facts = vec![
+            ("connections", Fact::Count(connections)),
+            ("copy", Fact::Text(self.copy.to_string())),
+            ("told", Fact::Text(self.counted.to_string())),
+        ];
+        let frames = Vec::new();
+        (connections > 0).then_some(Observation { id: "translated_copies", facts, frames })
     }
 }

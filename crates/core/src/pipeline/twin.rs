@@ -10,7 +10,7 @@ use crate::model::Place;
 use crate::tcp::{Connection, Exchange, Series, Sink, Tracker};
 
 /// The second place of a shard.
-pub(super) struct Twin {
+pub(crate) struct Twin {
     sites: Sites,
     /// Tracker of the connections that the second place saw.
     pub tracker: Tracker,

@@ -453,5 +453,5 @@ fn side(side: Side) -> &'static str {
 }
 
 fn file(frame: FrameId, report: &Report) -> &str {
-    report.inputs.get(usize::from(frame.file())).map_or("", |input| input.path.as_str())
+    report.inputs.get(frame.file() as usize).map_or("", |input| input.path.as_str())
 }

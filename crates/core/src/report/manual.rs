@@ -2,8 +2,9 @@
 
 use super::layout::Page;
 use super::style::{Look, Paint};
+use super::text;
 use crate::findings::{self, FixRow};
-use crate::model::{Cause, template};
+use crate::model::{Cause, Finding, Report, template};
 use serde_json::{Value, json};
 
 /// Renders the manual of `cause`.
@@ -34,6 +35,28 @@ pub fn render_manual(cause: Cause, look: &Look) -> String {
                     ));
                 }
             }
+            _ => {}
+        }
+    }
+    page.finish()
+}
+
+/// Renders the manual of the cause of `finding` with this case in the place of what the manual says of
+/// all: the finding with its numbers, its frames, and the look-alikes and fixes that apply to it.
+pub fn render_case(report: &Report, finding: &Finding, look: &Look) -> String {
+    let cause = finding.cause;
+    let mut page = Page::new(look);
+    let title = look.paint(Paint::Bold, findings::words(cause).title);
+    page.line(&format!("{title}   {} ({})", cause.id(), cause.class().id()));
+    for section in findings::manual(cause).split("\n## ").skip(1) {
+        let (heading, body) = section.split_once('\n').unwrap_or((section, ""));
+        match heading {
+            "What happens" => {
+                prose(&mut page, heading, body);
+                start(&mut page, "In this capture");
+                text::write_finding(&mut page, report, finding);
+            }
+            "Confirm" | "Reproduce" => prose(&mut page, heading, body),
             _ => {}
         }
     }

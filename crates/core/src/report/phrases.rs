@@ -94,7 +94,7 @@ pub fn observation(observation: &Observation) -> (bool, String) {
 /// Returns the Wireshark display filter for the connection and frames of the evidence in one file.
 /// It contains only what all of these frames have in common: a look-up may use several servers,
 /// several ports, and both UDP and TCP, and a client may continue with another server address.
-pub fn wireshark_filter(finding: &Finding, file: u16) -> String {
+pub fn wireshark_filter(finding: &Finding, file: u32) -> String {
     let mut filter = String::new();
     let elsewhere = ["forwarded", "went_on"];
     let one_flow = !finding.evidence.iter().any(|it| elsewhere.contains(&it.part));

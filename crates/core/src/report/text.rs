@@ -82,6 +82,11 @@ pub fn answer(report: &Report) -> Vec<String> {
     answer::texts(report)
 }
 
+/// Writes one finding in full.
+pub(super) fn write_finding(page: &mut Page<'_>, report: &Report, finding: &Finding) {
+    finding::render(page, report, finding, &Phrases::of(finding));
+}
+
 /// Returns the findings with their texts.
 fn phrased(report: &Report) -> Vec<Said<'_>> {
     report.findings.iter().map(|it| (it, Phrases::of(it))).collect()

@@ -4,7 +4,7 @@
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 
 /// A sequence of back-to-back exchanges up to the latest one, which it includes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Row {
     /// Number of exchanges; 0 if the latest cannot belong to a sequence.
     pub count: u32,

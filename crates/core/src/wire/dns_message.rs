@@ -29,6 +29,8 @@ pub mod qtype {
 pub mod rcode {
     /// No error.
     pub const NOERROR: u8 = 0;
+    /// The server could not read the query, for example because of its EDNS option (RFC 6891 §7).
+    pub const FORMERR: u8 = 1;
     /// The server failed.
     pub const SERVFAIL: u8 = 2;
     /// The name does not exist.

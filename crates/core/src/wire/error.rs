@@ -139,7 +139,7 @@ pub enum Other {
 
 /// Number of frames by result. The counts of parts of a capture can be added
 /// ([`merge`](Self::merge)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Deserialize, serde::Serialize)]
 pub struct DecodeCounts {
     /// TCP segments.
     pub tcp: u64,

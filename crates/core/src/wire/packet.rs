@@ -41,7 +41,7 @@ pub struct Datagram<'a> {
 }
 
 /// The meaning of an ICMP or ICMPv6 error (RFC 792, RFC 4443), in one vocabulary for both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub enum IcmpErrorKind {
     /// No route to the destination: network, host, address.
     Unreachable,
@@ -61,7 +61,7 @@ pub enum IcmpErrorKind {
 }
 
 /// An ICMP or ICMPv6 error and the packet that it quotes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct IcmpError {
     /// Capture time, nanoseconds since the Unix epoch.
     pub time_ns: u64,

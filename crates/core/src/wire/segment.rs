@@ -6,7 +6,9 @@ use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// One end of a flow. IPv4 addresses are stored IPv4-mapped (RFC 4291 §2.5.5.2).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, serde::Deserialize, serde::Serialize,
+)]
 #[repr(C)]
 pub struct Endpoint {
     /// The address, network byte order, IPv4-mapped for IPv4.
@@ -82,7 +84,19 @@ impl fmt::Debug for Endpoint {
 /// A connection's four-tuple in canonical order: `low < high`, whichever end sent the packet. VLAN
 /// and tunnel identifiers are not part of it: a packet captured inside and outside of a tunnel is
 /// the same packet twice, which the tracker recognises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    serde::Deserialize,
+    serde::Serialize,
+)]
 #[repr(C)]
 pub struct FlowKey {
     /// The lesser endpoint.
@@ -92,7 +106,7 @@ pub struct FlowKey {
 }
 
 /// The TCP header's control bits (RFC 9293 §3.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Deserialize, serde::Serialize)]
 #[repr(transparent)]
 pub struct TcpFlags(pub u8);
 
@@ -121,7 +135,7 @@ impl TcpFlags {
 }
 
 /// Facts about a [`Segment`] besides its header fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Deserialize, serde::Serialize)]
 #[repr(transparent)]
 pub struct SegmentFlags(pub u32);
 
@@ -171,7 +185,7 @@ impl SegmentFlags {
 }
 
 /// One SACK block: `left..right` in sequence space (RFC 2018 §3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Deserialize, serde::Serialize)]
 #[repr(C)]
 pub struct SackBlock {
     /// First sequence number of the block.
@@ -189,7 +203,7 @@ impl SackBlock {
 ///
 /// `payload_offset` and `captured_len` are the position of its payload in the accompanying buffer
 /// (a [`Block`](crate::capture::Block) inside one process, a binary column elsewhere).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, serde::Serialize)]
 #[repr(C)]
 pub struct Segment {
     /// Capture time, nanoseconds since the Unix epoch.

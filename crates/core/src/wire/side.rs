@@ -3,7 +3,19 @@
 use std::ops::{Index, IndexMut};
 
 /// A side of a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Deserialize,
+    serde::Serialize,
+)]
 pub enum Side {
     /// The side that sent the SYN.
     #[default]

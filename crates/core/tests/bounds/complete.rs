@@ -98,10 +98,11 @@ const FILLED_BY_PACKETS: [(&str, &str); 16] = [
 ];
 
 /// Files and folders whose tables no captured packet fills, and why.
-const APART: [(&str, &str); 17] = [
+const APART: [(&str, &str); 20] = [
     ("anonymize/", "a second tool, which keeps what it has replaced"),
     ("capture/commented.rs", "comments are those of one report"),
     ("capture/encoder.rs", "lengths of what is written"),
+    ("capture/frame.rs", "the width of an identifier"),
     ("compare/", "two reports"),
     ("drill/", "one connection, which was asked for"),
     ("filter/", "the command line"),
@@ -112,10 +113,12 @@ const APART: [(&str, &str); 17] = [
     ("findings/thresholds.rs", "a threshold"),
     ("graph.rs", "one connection, which was asked for"),
     ("join/", "the two reports of two places, and their clocks"),
+    ("literal.rs", "names in blobs of the program itself, which has few"),
     ("picture", "what a page shows, which has a bound"),
     ("pipeline.rs", "what is reported, of tables that are filled elsewhere"),
     ("queue.rs", "the type"),
     ("report/", "what is printed"),
+    ("stages/", "buffers of what is written, and one count for each bucket or file"),
 ];
 
 /// More of these.

@@ -169,7 +169,7 @@ pub fn pcapng_file(order: Order, frames: &[Owned]) -> Vec<u8> {
 /// The contents of a set of files: frames with (file, number), and the summaries.
 pub struct Read {
     pub frames: Vec<Owned>,
-    pub ids: Vec<(u16, u64)>,
+    pub ids: Vec<(u32, u64)>,
     pub inputs: Vec<InputSummary>,
 }
 

@@ -123,7 +123,7 @@ fn the_proof_is_that_of_the_end_where_the_silence_was() {
     let finding = &report.findings[0];
     assert_eq!(finding.cause.id(), "nagle_delayed_ack");
     assert_eq!(finding.sights.len(), 2);
-    let file = usize::from(finding.evidence[0].frame.file());
+    let file = finding.evidence[0].frame.file() as usize;
     assert_eq!(report.inputs[file].path, "server.pcap");
     let alone = diagnose(&file_of_client());
     assert!(finding.confidence >= alone.findings[0].confidence);

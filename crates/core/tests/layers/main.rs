@@ -8,8 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module may import those before it.
-const ORDER: [&str; 24] = [
+const ORDER: [&str; 26] = [
     "queue",
+    "literal",
     "capture",
     "wire",
     "app",
@@ -32,6 +33,7 @@ const ORDER: [&str; 24] = [
     "drill",
     "picture",
     "tables",
+    "stages",
     "anonymize",
 ];
 

@@ -134,15 +134,7 @@ fn receive(check: &Check, facts: &Facts) -> Vec<Entry> {
         let mut held = facts.sockets.held.iter();
         let locked = held.find(|it| it.options.rcvbuf_locked == Some(true) && is_its(it));
         let change = match locked {
-            Some(it) => Change::by_hand(
-                format!(
-                    "do not set SO_RCVBUF in {} ({} now): the kernel then sizes it up to tcp_rmem",
-                    it.program(),
-                    bytes(it.memory.rcvbuf_bytes / 2)
-                ),
-                "more memory for each connection",
-                format!("set SO_RCVBUF to {} again", bytes(it.memory.rcvbuf_bytes / 2)),
-            ),
+            Some(it) => unfixed(it),
             None => larger(facts, RMEM, 16 << 20),
         };
         let evidence = reported(findings.into_iter());
@@ -150,8 +142,56 @@ fn receive(check: &Check, facts: &Facts) -> Vec<Entry> {
     } else {
         entries.push(entry);
     }
+    entries.extend(own_windows(check, facts));
     entries.extend(peer_windows(check, facts));
     entries
+}
+
+/// Connections that receive one window a round trip, and whose buffer cannot grow any more.
+fn own_windows(check: &Check, facts: &Facts) -> Vec<Entry> {
+    let over_us = facts.growth.over_ns / 1_000;
+    let [_, _, most] = facts.sysctls.numbers(RMEM)[..] else { return Vec::new() };
+    let is_at_limit =
+        |it: &&Connection| it.options.rcvbuf_locked == Some(true) || it.memory.rcvbuf_bytes >= most;
+    let held = facts.sockets.held.iter().filter(|it| it.fills_window(over_us) && !it.is_unread());
+    let mut limited: Vec<_> = held.filter(is_at_limit).collect();
+    limited.sort_by_key(|it| std::cmp::Reverse(it.received_bytes()));
+    let mut seen = HashSet::new();
+    limited.retain(|it| seen.insert((it.program(), it.service())));
+    let entries = limited.into_iter().take(3).map(|it| {
+        let window = it.window_bytes();
+        let is_fixed = it.options.rcvbuf_locked == Some(true);
+        let by = match is_fixed {
+            true => "fixed by the program (SO_RCVBUF)".to_owned(),
+            false => format!("at the limit of tcp_rmem, {}", bytes(most)),
+        };
+        let arithmetic = rate(window, it.after.tcpi_min_rtt_us);
+        let value = format!("window {}, {by}: {arithmetic}", bytes(window));
+        let each_second = it.received_bytes() * 1_000_000 / over_us.max(1);
+        let evidence = vec![state(format!(
+            "{} sent {}/s in this sample: one window for each round trip",
+            it.peer,
+            bytes(each_second),
+        ))];
+        let change = if is_fixed { unfixed(it) } else { larger(facts, RMEM, window * 8) };
+        let what = format!("receive buffer of {} for {}", it.program(), it.peer);
+        let why = "a peer may send one receive window a round trip";
+        check.entry(what, value, why).explains(&[Cause::ReceiveWindow], evidence).change(change)
+    });
+    entries.collect()
+}
+
+/// Returns a change of a program that fixes its receive buffer.
+fn unfixed(it: &Connection) -> Change {
+    let now = bytes(it.memory.rcvbuf_bytes / 2);
+    Change::by_hand(
+        format!(
+            "do not set SO_RCVBUF in {} ({now} now): the kernel then sizes it up to tcp_rmem",
+            it.program()
+        ),
+        "more memory for each connection",
+        format!("set SO_RCVBUF to {now} again"),
+    )
 }
 
 /// Peers whose window held sending back during the sample.
@@ -318,6 +358,25 @@ mod tests {
         let entry = only(&facts);
         assert_eq!(entry.explains, [Cause::ReceiveWindow]);
         assert_eq!(entry.rank, Rank::Consequence);
+    }
+
+    #[test]
+    fn a_receive_buffer_at_its_limit_has_its_arithmetic() {
+        // 64 KiB ÷ 20 ms = 3.1 MiB/s.
+        let received = |bytes: u64, rcvbuf_bytes: u64| {
+            connection(|it| {
+                it.after.tcpi_bytes_received = bytes;
+                it.memory.rcvbuf_bytes = rcvbuf_bytes;
+            })
+        };
+        let entry = only(&received(6_000_000, 6_291_456));
+        assert_eq!(entry.explains, [Cause::ReceiveWindow]);
+        let value = "window 64 KiB, at the limit of tcp_rmem, 6 MiB: 64 KiB ÷ 20 ms = 3.12 MiB/s \
+                     at most";
+        assert_eq!(entry.value, value);
+        assert!(entry.change.unwrap().command.unwrap().contains("net.ipv4.tcp_rmem='4096 131072 "));
+        assert_eq!(loud(&received(6_000_000, 131_072)), [], "it may grow yet");
+        assert_eq!(loud(&received(3_000_000, 6_291_456)), [], "half of what the window allows");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use tcpwhy_core::model::Cause;
 use tcpwhy_core::model::units::{count, duration, share};
 
-use super::Check;
+use super::{Check, listen};
 use crate::entry::{Change, Entry, Evidence, Layer, Rank, quoted};
 use crate::facts::{Facts, reported, state};
 use crate::report::Finding;
@@ -77,6 +77,17 @@ fn cause(services: &[Service]) -> Cause {
     if serves { Cause::ServerThink } else { Cause::ClientThink }
 }
 
+/// Returns whether an accept queue of the services is full: a service that may not run accepts
+/// nothing.
+fn overflows(facts: &Facts, services: &[Service]) -> bool {
+    let mut listeners = facts.sockets.listeners.iter();
+    listeners.any(|it| {
+        let pid = it.process.as_ref().map(|it| it.pid);
+        let is_theirs = pid.is_some_and(|pid| services.iter().any(|it| it.has(pid)));
+        is_theirs && listen::overflows(facts, it)
+    })
+}
+
 fn throttled(check: &Check, facts: &Facts) -> Vec<Entry> {
     let why = "once the processes of a control group have used the quota of a period, none of \
                them runs until the next period begins: requests wait, though CPUs are idle";
@@ -94,7 +105,7 @@ fn throttled(check: &Check, facts: &Facts) -> Vec<Entry> {
         let entry = check.entry(what, value, why);
         let mut evidence = Vec::new();
         if is_throttled(group) {
-            evidence.extend(throttling(group, facts.growth.over_ns));
+            evidence.extend(throttling(group, facts.work.over_ns));
         }
         let was_throttled = group.ever.share() >= THROTTLED_SHARE_MIN;
         let findings = reported(findings(facts, &group.services));
@@ -111,8 +122,13 @@ fn throttled(check: &Check, facts: &Facts) -> Vec<Entry> {
         if evidence.is_empty() {
             return entry;
         }
+        let mut causes = vec![cause(&group.services)];
+        if overflows(facts, &group.services) {
+            causes.push(Cause::AcceptQueueOverflow);
+            evidence.extend(facts.grew("TcpExt.ListenOverflows"));
+        }
         let change = more_time(group, facts);
-        entry.explains(&[cause(&group.services)], evidence).ranked(Rank::Limit).change(change)
+        entry.explains(&causes, evidence).ranked(Rank::Limit).change(change)
     });
     entries.collect()
 }
@@ -138,7 +154,7 @@ fn throttling(group: &ControlGroup, over_ns: u64) -> [Evidence; 2] {
 /// Returns a change to a quota that the group would not have used up, in tenths of a CPU.
 fn more_time(group: &ControlGroup, facts: &Facts) -> Change {
     let ran_ns: u64 = group.services.iter().map(|it| it.times.ran_ns).sum();
-    let wanted = per_second(ran_ns + group.periods.throttled_ns, facts.growth.over_ns);
+    let wanted = per_second(ran_ns + group.periods.throttled_ns, facts.work.over_ns);
     let now = group.quota_us as f64 / group.period_us.max(1) as f64;
     let wanted = (wanted as f64 / SECOND_NS as f64 * 1.25).max(now * 2.0);
     let tenths = (wanted * 10.0).ceil() as u64;
@@ -194,7 +210,7 @@ fn is_in_throttled_group(facts: &Facts, service: &Service) -> bool {
 }
 
 fn waits(check: &Check, facts: &Facts) -> Vec<Entry> {
-    let over_ns = facts.growth.over_ns;
+    let over_ns = facts.work.over_ns;
     let why = "a thread that is ready to work waits until a CPU is free; each request waits with \
                it, once for every time that its thread has to begin again";
     let services = facts.work.services.iter().filter(|it| !it.listens.is_empty());
@@ -237,7 +253,7 @@ fn words(service: &Service, over_ns: u64) -> String {
 }
 
 fn waiting(facts: &Facts, service: &Service) -> Vec<Evidence> {
-    let over_ns = facts.growth.over_ns;
+    let over_ns = facts.work.over_ns;
     let part = |ns: u64, of_ns: u64| share((ns as f64 / of_ns.max(1) as f64).min(1.0));
     let cpus = facts.work.cpus;
     let mut evidence = vec![state(format!(
@@ -264,7 +280,7 @@ fn waiting(facts: &Facts, service: &Service) -> Vec<Evidence> {
 /// Returns the busiest process that is not of the service and can be made to give way.
 fn rival<'a>(facts: &'a Facts, service: &Service) -> Option<&'a Busy> {
     facts.work.busiest.iter().find(|it| {
-        let part = it.ran_ns as f64 / facts.growth.over_ns.max(1) as f64;
+        let part = it.ran_ns as f64 / facts.work.over_ns.max(1) as f64;
         !service.has(it.process.pid) && part >= BUSY_SHARE_MIN && it.nice < 10
     })
 }
@@ -303,7 +319,7 @@ fn stolen(check: &Check, facts: &Facts) -> Vec<Entry> {
     let part = share(cpus.stolen_ns as f64 / busy_ns.max(1) as f64);
     let value = format!(
         "{} of each second of all CPUs together: {part} of the time in which there was work",
-        duration(per_second(cpus.stolen_ns, facts.growth.over_ns)),
+        duration(per_second(cpus.stolen_ns, facts.work.over_ns)),
     );
     let why = "the hypervisor ran another machine while this one had work to do: every program \
                here stops for that time";
@@ -324,7 +340,8 @@ fn stolen(check: &Check, facts: &Facts) -> Vec<Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::tests::{find, idle, loud, only};
+    use crate::judge::tests::{find, grow, idle, loud, only};
+    use crate::sockets::Listener;
     use crate::work::{CpuTime, Throttled, Times};
     use tcpwhy_live::process::Process;
 
@@ -396,6 +413,22 @@ mod tests {
         v1.is_v2 = false;
         let undo = only(&limited(v1)).change.unwrap().undo;
         assert_eq!(undo, "echo 10000 > '/sys/fs/cgroup/cpu/w b/cpu.cfs_quota_us'");
+    }
+
+    #[test]
+    fn a_throttled_service_comes_before_the_queue_that_it_lets_fill() {
+        let mut facts = limited(group("/g", 19));
+        facts.sockets.listeners.push(Listener {
+            local: "0.0.0.0:8080".parse().unwrap(),
+            process: Some(facts.work.services[0].processes[0].clone()),
+            backlog: 4,
+            queue_max: 5,
+            drops: 300,
+            half_open: 0,
+        });
+        grow(&mut facts, "TcpExt.ListenOverflows", 300);
+        let checks: Vec<_> = loud(&facts).into_iter().map(|it| it.check).collect();
+        assert_eq!(checks, ["cpu_throttled", "accept_queue"]);
     }
 
     #[test]

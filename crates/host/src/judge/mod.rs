@@ -94,6 +94,7 @@ pub(super) mod tests {
     pub fn idle() -> Facts {
         let mut facts = Facts::default();
         facts.growth.over_ns = 2_000_000_000;
+        facts.work.over_ns = 2_000_000_000;
         for (name, value) in [
             ("net.core.somaxconn", "4096"),
             ("net.core.rmem_max", "212992"),

@@ -206,7 +206,25 @@ fn time_wait(check: &Check, facts: &Facts) -> Vec<Entry> {
     );
     let why = "the side that closes first keeps the connection's ports for 60 s; it costs little \
                unless one client runs out of ports (tcp_fin_timeout does not shorten it)";
-    vec![check.entry("connections in TIME-WAIT", value, why)]
+    let entry = check.entry("connections in TIME-WAIT", value, why);
+    // Documentation/networking/ip-sysctl.rst, tcp_max_tw_buckets: above it they are destroyed.
+    let buckets = "net.ipv4.tcp_max_tw_buckets";
+    let overflow = facts.grew("TcpExt.TCPTimeWaitOverflow");
+    let (Some(overflow), Some(most)) = (overflow, facts.sysctls.number(buckets)) else {
+        return vec![entry];
+    };
+    let evidence = vec![
+        overflow,
+        state(
+            "connections that were closed are forgotten at once: a late segment or FIN of the peer \
+             is answered with a RST, and a new connection with the same ports may get old segments",
+        ),
+    ];
+    let more = (most * 4).max(65_536).to_string();
+    let what = "keep connections open and use them again; until then allow more";
+    let risk = "about 250 bytes of kernel memory each";
+    let change = facts.sysctls.change(buckets, &more, what, risk);
+    vec![entry.explains(&[Cause::Reset], evidence).ranked(Rank::Limit).change(change)]
 }
 
 fn orphans(check: &Check, facts: &Facts) -> Vec<Entry> {
@@ -230,7 +248,7 @@ fn orphans(check: &Check, facts: &Facts) -> Vec<Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::tests::{idle, loud, only};
+    use crate::judge::tests::{grow, idle, loud, only};
 
     fn facts(open: u16, waiting: u16, age_ms: u64) -> Facts {
         let mut facts = idle();
@@ -277,6 +295,19 @@ mod tests {
         assert_eq!(loud(&early).len(), 1);
         early.sockets.destinations.reverse();
         assert_eq!(loud(&early).len(), 1);
+    }
+
+    #[test]
+    fn closed_connections_that_are_forgotten_at_once_are_named() {
+        let mut facts = idle();
+        facts.sysctls.set("net.ipv4.tcp_max_tw_buckets", "8192");
+        assert_eq!(loud(&facts), []);
+        grow(&mut facts, "TcpExt.TCPTimeWaitOverflow", 40);
+        let entry = only(&facts);
+        assert_eq!((&*entry.check, &entry.explains[..]), ("time_wait", &[Cause::Reset][..]));
+        let change = entry.change.unwrap();
+        assert_eq!(change.command.unwrap(), "sysctl -w net.ipv4.tcp_max_tw_buckets=65536");
+        assert_eq!(change.undo, "sysctl -w net.ipv4.tcp_max_tw_buckets=8192");
     }
 
     #[test]

@@ -33,7 +33,7 @@ fn part(ns: u64, over_ns: u64) -> f64 {
 }
 
 fn stalls(facts: &Facts, service: &Service, of: fn(&Pressure) -> u64) -> [Option<f64>; 2] {
-    let part = |it: Option<Pressure>| it.map(|it| part(of(&it), facts.growth.over_ns));
+    let part = |it: Option<Pressure>| it.map(|it| part(of(&it), facts.work.over_ns));
     [part(service.pressure), part(facts.work.pressure)]
 }
 
@@ -50,7 +50,7 @@ fn stalled(own: Option<f64>, host: Option<f64>, on: &str) -> Option<Evidence> {
 fn lacks_memory(facts: &Facts, service: &Service) -> bool {
     let [own, host] = stalls(facts, service, |it| it.memory_some_ns);
     let is_above = |part: Option<f64>| part.is_some_and(|part| part >= STALLED_SHARE_MIN);
-    let faults = per_second(service.times.major_faults, facts.growth.over_ns);
+    let faults = per_second(service.times.major_faults, facts.work.over_ns);
     is_above(own) || is_above(host) && faults >= MAJOR_FAULTS_MIN
 }
 
@@ -62,7 +62,7 @@ fn memory(check: &Check, facts: &Facts) -> Vec<Entry> {
     let mut entries: Vec<_> = lacking
         .map(|service| {
             let faults = count(service.times.major_faults);
-            let over = duration(facts.growth.over_ns);
+            let over = duration(facts.work.over_ns);
             let value = format!("{faults} pages read from the disk in {over} (major faults)");
             let [own, host] = stalls(facts, service, |it| it.memory_some_ns);
             let mut evidence: Vec<_> = stalled(own, host, "memory").into_iter().collect();
@@ -80,7 +80,7 @@ fn memory(check: &Check, facts: &Facts) -> Vec<Entry> {
         .collect();
     if entries.is_empty() {
         let value = match facts.work.pressure {
-            Some(it) => share(part(it.memory_some_ns, facts.growth.over_ns)),
+            Some(it) => share(part(it.memory_some_ns, facts.work.over_ns)),
             None => "not counted by this kernel (PSI)".to_owned(),
         };
         entries.push(check.entry("time that some task waited for memory", value, why));
@@ -94,7 +94,7 @@ fn waits_for_disk(facts: &Facts, service: &Service) -> bool {
     let is_above = |part: f64| part >= STALLED_SHARE_MIN;
     let (waited, looks) = service.disk_looks;
     let was_seen = waited >= DISK_LOOKS_MIN && waited * DISK_LOOKS_PART >= looks;
-    per_second(service.times.disk_ns, facts.growth.over_ns) >= DISK_MIN_NS
+    per_second(service.times.disk_ns, facts.work.over_ns) >= DISK_MIN_NS
         || was_seen && own.or(host).is_none_or(is_above)
 }
 
@@ -107,7 +107,7 @@ fn disk(check: &Check, facts: &Facts) -> Vec<Entry> {
         .take(NAMED_MAX)
         .map(|service| {
             let (waited, looks) = service.disk_looks;
-            let counted = per_second(service.times.disk_ns, facts.growth.over_ns);
+            let counted = per_second(service.times.disk_ns, facts.work.over_ns);
             let value = match counted {
                 0 => format!("a thread waited at {} of {} looks", count(waited), count(looks)),
                 _ => format!("its threads waited {} of each second", duration(counted)),
@@ -129,7 +129,7 @@ fn disk(check: &Check, facts: &Facts) -> Vec<Entry> {
         .collect();
     if entries.is_empty() {
         let value = match facts.work.pressure {
-            Some(it) => share(part(it.io_some_ns, facts.growth.over_ns)),
+            Some(it) => share(part(it.io_some_ns, facts.work.over_ns)),
             None => "not counted by this kernel (PSI)".to_owned(),
         };
         let note = match facts.work.counts_disk_waits {

@@ -20,6 +20,8 @@ pub const CHECKS: &[Check] = &[
 
 /// Peers that are named.
 const NAMED_MAX: usize = 3;
+/// Connections of one client from which on it is named as one that does not answer.
+const CLIENTS_MIN: usize = 3;
 
 /// What was tried with one peer.
 #[derive(Default)]
@@ -160,7 +162,15 @@ fn unanswered(check: &Check, facts: &Facts) -> Vec<Entry> {
         let peer = if it.is_server { SocketAddr::new(it.peer.ip(), 0) } else { it.peer };
         peers.entry(peer).or_default().connections.push(it);
     }
-    let mut peers: Vec<_> = peers.into_iter().collect();
+    // Clients go away without a word every day: one or two of them are no fault.
+    let is_named = |tried: &Tried| {
+        let mut connections = tried.connections.iter();
+        !tried.attempts.is_empty()
+            || connections.any(|it| !it.is_server)
+            || tried.connections.len() >= CLIENTS_MIN
+    };
+    let peers = peers.into_iter().filter(|(_, tried)| is_named(tried));
+    let mut peers: Vec<_> = peers.collect();
     peers.sort_by_key(|(_, tried)| {
         let attempts: u64 = tried.attempts.iter().map(|it| it.attempts).sum();
         std::cmp::Reverse(attempts + tried.connections.len() as u64)
@@ -221,8 +231,11 @@ fn reason(facts: &Facts, peer: SocketAddr) -> (Rank, Option<String>) {
 mod tests {
     use super::*;
     use crate::judge::tests::{idle, loud, only};
+    use tcpwhy_live::diag::{Memory, TcpState};
     use tcpwhy_live::link::Link;
+    use tcpwhy_live::options::Options;
     use tcpwhy_live::process::Process;
+    use tcpwhy_live::tcp_info::TcpInfo;
 
     const PEER: &str = "10.0.0.9:5432";
 
@@ -289,5 +302,40 @@ mod tests {
         assert_eq!(loud(&tried(attempts(5, 0))).len(), 1);
         let some = Attempts { has_connection: true, ..attempts(50, 0) };
         assert_eq!(loud(&tried(some)), [], "others were answered");
+    }
+    /// Returns an open connection with `peer` whose data was sent again so often without an ACK.
+    fn waiting(peer: &str, is_server: bool, tcpi_retransmits: u64) -> Connection {
+        Connection {
+            local: "10.0.0.2:80".parse().unwrap(),
+            peer: peer.parse().unwrap(),
+            is_server,
+            state: TcpState::Established,
+            process: Some(Process { pid: 7, command: "app".into(), container: None }),
+            before: TcpInfo::default(),
+            after: TcpInfo { tcpi_retransmits, tcpi_unacked: 3, ..TcpInfo::default() },
+            memory: Memory::default(),
+            unread_bytes: 0,
+            holds: 0,
+            looks: 20,
+            options: Options::default(),
+            inode: 1,
+            cookie: 1,
+        }
+    }
+
+    #[test]
+    fn data_without_an_ack_is_named_unless_a_client_just_went_away() {
+        let mut facts = idle();
+        facts.sockets.held.push(waiting(PEER, false, 1));
+        assert_eq!(loud(&facts), [], "once is a loss");
+        facts.sockets.held[0] = waiting(PEER, false, 3);
+        assert_eq!(only(&facts).explains, [Cause::RetransmissionTimeout]);
+        facts.sockets.held = vec![waiting("192.0.2.1:50000", true, 3)];
+        assert_eq!(loud(&facts), []);
+        let ports = ["192.0.2.1:50001", "192.0.2.1:50002"];
+        facts.sockets.held.extend(ports.map(|peer| waiting(peer, true, 3)));
+        let entry = only(&facts);
+        assert_eq!(entry.what, "192.0.2.1 does not answer");
+        assert_eq!(entry.value, "3 open connections without an answer");
     }
 }

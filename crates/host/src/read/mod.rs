@@ -51,8 +51,8 @@ fn inside(place: &AuditedNamespace, netns: &Netns, sample: Duration) -> Result<F
     let interrupts_before = device::interrupts();
     let holders_before = Holders::read(None);
     let rules_before = filter::read();
-    let mut watched = sockets::Watched::begin()?;
     let mut working = work::Watched::begin(&holders_before, netns.inode);
+    let mut watched = sockets::Watched::begin()?;
     let (before, _) = counters::read();
     let began = Instant::now();
     watched.until(began + sample, || working.look())?;

@@ -50,6 +50,7 @@ pub struct Watched {
     /// Time of the next list of all sockets; `None` if there are too many sockets.
     next_list: Option<Instant>,
     attempted: Attempted,
+    began: Instant,
 }
 
 /// Connection attempts seen in SYN-SENT, by destination.
@@ -129,6 +130,7 @@ impl Watched {
             destinations: Vec::new(),
             next_list: Some(Instant::now()),
             attempted: Attempted::default(),
+            began: Instant::now(),
         };
         let before = &mut watched.before;
         watched.diag.dump(&CONNECTED, |entry| {
@@ -216,7 +218,9 @@ impl Watched {
                 state if CONNECTED.contains(&state) => {
                     let is_server = listened.contains(&entry.local.port());
                     let connection = self.connection(entry, is_server);
-                    if connection.is_held() && sockets.held.len() < HELD_MAX {
+                    let over_us = u64::try_from(self.began.elapsed().as_micros());
+                    let is_filled = connection.fills_window(over_us.unwrap_or(u64::MAX));
+                    if (connection.is_held() || is_filled) && sockets.held.len() < HELD_MAX {
                         sockets.held.push(connection);
                     }
                 }

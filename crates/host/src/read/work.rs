@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use super::cgroup::{self, Groups, Mounts};
 use super::pressure::{self, TICK_NS};
@@ -21,8 +22,9 @@ const THREADS_LOOKED_AT_MAX: usize = 256;
 const BUSIEST_MAX: usize = 3;
 
 /// State at the begin of the sample, and what was seen during it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Watched {
+    began: Instant,
     mounts: Mounts,
     threads: HashMap<(u32, u32), Times>,
     processes: HashSet<u32>,
@@ -113,7 +115,14 @@ impl Watched {
             cpus: pressure::cpu_time(),
             pressure: pressure::of_the_machine(),
             ran: all().map(|(pid, it)| (pid, (it.start_ticks, it.ran_ticks))).collect(),
-            ..Self::default()
+            began: Instant::now(),
+            threads: HashMap::new(),
+            processes: HashSet::new(),
+            groups: HashMap::new(),
+            stalls: HashMap::new(),
+            looked_at: Vec::new(),
+            looks: 0,
+            disk_looks: HashMap::new(),
         };
         for process in holders.processes.iter().filter(|it| is_inside(it.pid, netns)) {
             let pid = process.pid;
@@ -158,6 +167,7 @@ impl Watched {
         let cpus = pressure::cpu_time();
         let pressure = pressure::of_the_machine();
         let mut work = Work {
+            over_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
             busiest: self.busiest(),
             cpus: CpuTime {
                 all_ns: cpus.all_ns.saturating_sub(self.cpus.all_ns),

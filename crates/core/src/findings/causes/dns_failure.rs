@@ -1,13 +1,16 @@
 //! An answer that reports the failure of the look-up (SERVFAIL, REFUSED, FORMERR; RFC 1035 §4.1.1), or
 //! an ICMP error that comes instead: nothing listens at the port.
 
-use super::lookup::{FAILED, LookupRules, LookupScene, RESOLVED, add_answer, add_query};
+use super::lookup::{
+    FAILED, LookupRules, LookupScene, RESOLVED, add_answer, add_query, rcode_name,
+};
 use crate::dns::Query;
 use crate::findings::facts::Facts;
 use crate::findings::floors::Case;
 use crate::findings::proof::Proof;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::model::{Cause, Fact};
+use crate::wire::dns_message::rcode;
 
 /// How the cause is recognised in a look-up.
 pub(super) const LOOKUP: LookupRules = LookupRules {
@@ -46,7 +49,7 @@ fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
     if let Some(rcode) = scene.query.rcode {
         proof.add_fact("rcode", Fact::Text(rcode_name(rcode)));
     }
-    if scene.query.rcode == Some(FORMERR) {
+    if scene.query.rcode == Some(rcode::FORMERR) {
         proof.add_fact("misread", Fact::Text("FORMERR".into()));
     }
     let servers: std::collections::BTreeSet<_> =
@@ -57,19 +60,4 @@ fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
     proof.rule_out(Cause::DnsTimeout, "answered", scene.query.is_answered());
     let failed = scene.query.rcode.is_some_and(|rcode| rcode != 3);
     proof.rule_out(Cause::DnsSearch, "not_nxdomain", failed);
-}
-
-/// The server could not read the query (RFC 1035 §4.1.1), for example because of its EDNS option
-/// (RFC 6891 §7).
-const FORMERR: u8 = 1;
-
-/// Returns the mnemonic of a response code (RFC 1035 §4.1.1).
-fn rcode_name(rcode: u8) -> String {
-    match rcode {
-        FORMERR => "FORMERR".into(),
-        2 => "SERVFAIL".into(),
-        4 => "NOTIMP".into(),
-        5 => "REFUSED".into(),
-        other => format!("RCODE {other}"),
-    }
 }

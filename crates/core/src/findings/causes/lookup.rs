@@ -14,7 +14,7 @@ use crate::findings::tally::Instance;
 use crate::findings::thresholds::DOMINANT_FACTOR;
 use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Cause, Fact, LookupMessage, LookupReport, Role, Sighting, Vantage};
-use crate::wire::dns_message::qtype;
+use crate::wire::dns_message::{qtype, rcode};
 use crate::wire::{Endpoint, Side};
 
 /// How a cause is recognised in a look-up and its queries.
@@ -393,5 +393,16 @@ pub(crate) fn type_name(qtype: u16) -> String {
             .iter()
             .find(|(number, _)| *number == other)
             .map_or_else(|| format!("TYPE{other}"), |(_, name)| (*name).into()),
+    }
+}
+
+/// Returns the mnemonic of a response code (RFC 1035 §4.1.1).
+pub(crate) fn rcode_name(rcode: u8) -> String {
+    match rcode {
+        rcode::FORMERR => "FORMERR".into(),
+        rcode::SERVFAIL => "SERVFAIL".into(),
+        4 => "NOTIMP".into(),
+        rcode::REFUSED => "REFUSED".into(),
+        other => format!("RCODE {other}"),
     }
 }

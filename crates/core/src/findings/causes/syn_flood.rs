@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 const SOURCES_MAX: usize = 4096;
 
 /// The handshakes at an endpoint that were begun and never completed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Flood {
     /// Number of these handshakes.
     pub count: u64,

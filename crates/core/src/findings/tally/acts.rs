@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 const ACTS_MAX: usize = 16;
 
 /// A request after idleness, or the end of an idle connection by its client.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 pub struct Act {
     /// Time at which it passed the vantage, ns.
     pub time_ns: u64,
@@ -30,7 +30,7 @@ pub struct Act {
 const SERVERS_MAX: usize = 1 << 10;
 
 /// Acts of the clients of each server, those after the longest idleness first. Most servers have none.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Acts(HashMap<Endpoint, Vec<Act>>);
 
 impl Acts {

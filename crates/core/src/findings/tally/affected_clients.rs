@@ -5,7 +5,7 @@ pub(super) const CALLERS_MAX: usize = 4;
 
 /// Number of attempts of each affected client. The result does not depend on the order in which
 /// they are added.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct AffectedClients {
     attempts: Vec<([u8; 16], u64)>,
     are_many: bool,

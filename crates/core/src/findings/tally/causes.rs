@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 /// Cost of each cause at each culprit. A capture may have as many servers as packets, so the
 /// entries of one server have to be found without a search among the others.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, serde::Deserialize, serde::Serialize)]
 pub struct Causes {
     all: HashMap<Key, Box<CauseTally>>,
     keys: BTreeSet<Key>,

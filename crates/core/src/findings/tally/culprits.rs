@@ -13,7 +13,7 @@ use crate::wire::{Endpoint, Side};
 use std::hash::{Hash, Hasher};
 
 /// A cause at one culprit. In their order, those of one server are adjacent.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
 pub struct Key {
     /// Server endpoint of the exchanges.
     pub server: Endpoint,
@@ -69,7 +69,7 @@ impl Key {
 }
 
 /// Sums of one cause at one culprit.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct CauseTally {
     /// Number of exchanges with the cause.
     pub exchanges: u64,
@@ -111,7 +111,7 @@ pub struct CauseTally {
 pub type Part<'a> = (&'a Key, &'a CauseTally);
 
 /// One instance of a cause.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 pub struct Instance {
     /// Rank by clearness: the longest silence, ns, and the frame that ended it.
     pub rank: Rank,

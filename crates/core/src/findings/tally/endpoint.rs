@@ -31,7 +31,7 @@ use crate::tcp::{Connection, Exchange};
 use crate::wire::{BySide, Side};
 
 /// Sums of one server endpoint, in groups by mechanism.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct EndpointTally {
     /// Sums of all exchanges with the endpoint. In a shard only `kinds` is filled, of which this is
     /// the sum.

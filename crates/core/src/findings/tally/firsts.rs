@@ -7,7 +7,7 @@ use crate::tcp::{Connection, Exchange};
 use crate::wire::{Endpoint, Side};
 
 /// The first exchange of a connection, which a look-up before it may have delayed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 pub struct First {
     /// Address of the client.
     pub client: [u8; 16],

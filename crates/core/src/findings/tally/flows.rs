@@ -15,7 +15,7 @@ const FLOWS_MAX: usize = 1 << 10;
 const PERIOD_BITS: u32 = 36;
 
 /// Data that one side of a connection sent in an exchange.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 pub struct Flow {
     pub(in crate::findings) client: [u8; 16],
     pub(in crate::findings) server: Endpoint,
@@ -82,7 +82,7 @@ impl Flow {
 
 /// The flows of one shard. If there are too many, those of some hosts and periods are kept, late
 /// ones as well as early ones.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Flows(Vec<(u64, Flow)>);
 
 impl Flows {

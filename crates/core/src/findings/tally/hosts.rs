@@ -7,7 +7,7 @@ const HOSTS_MAX: usize = 1 << 12;
 
 /// Addresses of clients and servers of connections that were set up, or in progress when the
 /// capture began. The result does not depend on the order in which they are added.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Hosts {
     known: HashSet<[u8; 16]>,
     are_many: bool,

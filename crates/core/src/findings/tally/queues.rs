@@ -18,7 +18,7 @@ const SMALLS_MAX: usize = 1 << 10;
 const TRANSFERS_MAX: usize = 64;
 
 /// An exchange that may have been delayed in a queue.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 pub struct SmallExchange {
     pub(in crate::findings) client: Endpoint,
     pub(in crate::findings) server: Endpoint,
@@ -48,7 +48,7 @@ pub struct SmallExchange {
 }
 
 /// A transfer that kept a queue filled.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 pub struct Transfer {
     pub(in crate::findings) client: Endpoint,
     pub(in crate::findings) server: Endpoint,
@@ -60,7 +60,7 @@ pub struct Transfer {
 }
 
 /// Slow exchanges and transfers of one shard.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Queues {
     pub(in crate::findings) smalls: Vec<SmallExchange>,
     pub(in crate::findings) transfers: Vec<Transfer>,

@@ -6,7 +6,7 @@ use hashbrown::HashSet;
 const HOSTS_MAX: usize = 1 << 12;
 
 /// Addresses of the hosts. The result does not depend on the order in which they are added.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct ReceivingHosts {
     hosts: HashSet<[u8; 16]>,
     are_many: bool,

@@ -5,7 +5,7 @@ use crate::tcp::Row;
 use std::cmp::Reverse;
 
 /// Sequences of back-to-back exchanges with one endpoint.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Rows {
     /// Number of exchanges in all sequences.
     pub count: u64,

@@ -12,7 +12,7 @@ const KEPT_MAX: usize = 10;
 type Rank = (Reverse<u64>, u64, FrameId);
 
 /// The slowest exchanges, in no order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Slowest {
     kept: Vec<(Rank, SlowExchange)>,
     /// If there is no room left: rank before which another exchange has to come.

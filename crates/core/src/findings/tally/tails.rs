@@ -10,7 +10,7 @@ use crate::model::{Cause, Histogram, Owner};
 use crate::tcp::{Exchange, SimpleExchange};
 
 /// The exchanges of one endpoint that a cost made slow.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Tail {
     /// Time of the cost in these exchanges, ns.
     pub ns: u64,
@@ -56,7 +56,7 @@ pub const fn slow_ns(cause: Cause) -> u64 {
 }
 
 /// The slow exchanges of one endpoint, by cost.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Tails([Option<Box<Tail>>; COSTS.len()]);
 
 impl Tails {

@@ -5,7 +5,7 @@ use crate::model::Vantage;
 use crate::tcp::Path;
 
 /// Numbers of connections by their vantage.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Vantages {
     counts: [u64; Vantage::ALL.len()],
     /// Those of each whose place only the framing shows.

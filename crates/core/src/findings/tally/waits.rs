@@ -16,7 +16,9 @@ const WAITS_MAX: usize = 64;
 const SERIES_MAX: usize = 24;
 
 /// An exchange that waited for its server, with the times at which it passed the vantage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize,
+)]
 pub struct Wait {
     /// Start of the exchange, or of its connection, ns.
     pub began_ns: u64,
@@ -94,7 +96,7 @@ impl Wait {
 }
 
 /// Waits of exchanges with one server, in the order in which they began.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Waits {
     /// Exchanges that took long.
     single: Vec<Wait>,

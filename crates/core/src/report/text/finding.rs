@@ -123,7 +123,7 @@ fn evidence(page: &mut Page<'_>, report: &Report, finding: &Finding, phrases: &P
         page.labelled("", note);
     }
     if report.inputs.len() > 1
-        && let Some(input) = report.inputs.get(usize::from(first.frame.file()))
+        && let Some(input) = report.inputs.get(first.frame.file() as usize)
     {
         page.labelled("in", &units::printable(&input.path));
     }

@@ -9,7 +9,7 @@ use crate::tcp::exchange::Chain;
 
 /// Time in finished exchanges for which a sender held data back, ns. It may still turn out to be
 /// the application's time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 pub struct Held {
     /// Time for which Nagle's algorithm held data.
     nagle_ns: u64,

@@ -4,7 +4,7 @@ use crate::capture::FrameId;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 
 /// The properties of a SYN that a device or host may treat differently.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct SynMarks {
     /// Timestamp value, if it has [`SynMarks::TIMESTAMPS`].
     pub tsval: u32,
@@ -79,7 +79,7 @@ impl SynMarks {
 }
 
 /// A SYN of a handshake.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Syn {
     /// Capture time, ns.
     pub time_ns: u64,

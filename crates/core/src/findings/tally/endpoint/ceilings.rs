@@ -1,7 +1,7 @@
 //! Flights of constant height, which may be limited by a send buffer.
 
 /// Counts of flights of constant height.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Ceilings {
     /// Number of connections on which a sender's flights had a constant height to the end.
     pub connections: u64,

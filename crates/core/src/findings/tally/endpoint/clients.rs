@@ -6,7 +6,7 @@ use crate::tcp::Connection;
 
 /// Numbers of connections of the clients with the least addresses, in order of address. The result
 /// does not depend on the order in which connections are counted.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Clients {
     connections: Vec<([u8; 16], u64)>,
 }

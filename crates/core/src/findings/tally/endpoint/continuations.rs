@@ -1,7 +1,7 @@
 //! Events with which senders continued after their flight had ended.
 
 /// Counts of the events with which senders continued after their flight had ended.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Continuations {
     /// Number of times that they continued when a message of the peer had come.
     pub messages: u64,

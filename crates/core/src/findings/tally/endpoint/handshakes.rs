@@ -4,7 +4,7 @@ use crate::model::{Histogram, Owner};
 use crate::tcp::Exchange;
 
 /// Sums of TLS handshakes with an endpoint.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Handshakes {
     /// Number of exchanges that included the handshake of a new session.
     pub full: u64,

@@ -5,7 +5,7 @@ use crate::tcp::Connection;
 use crate::wire::Side;
 
 /// The identity of a server, as its packets show it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Identity {
     /// Greatest TTL of the server's packets, RSTs excluded; 0 if there were none.
     pub ttl: u8,

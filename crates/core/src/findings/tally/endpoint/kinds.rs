@@ -15,7 +15,7 @@ const KINDS_MAX: usize = 256;
 pub const KIND_OTHER: &str = "(other)";
 
 /// Sums of the exchanges of one endpoint, or of one kind of them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Group {
     /// Number of exchanges.
     pub exchanges: u64,
@@ -63,7 +63,7 @@ impl Group {
 }
 
 /// The groups of all kinds of requests.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Kinds(HashMap<Label, Group>);
 
 impl Kinds {

@@ -4,7 +4,7 @@ use crate::judge::NagleEvidence;
 use crate::judge::thresholds::{CHANCE_FACTOR, HABIT_MIN};
 
 /// Counts of events that refute Nagle's algorithm.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct NagleSums {
     /// Number of connections on which a sender broke the rule of the algorithm.
     pub refuted: u64,

@@ -1,7 +1,7 @@
 //! Counts of retransmissions.
 
 /// Counts of retransmissions.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Retransmissions {
     /// Number of retransmitted segments.
     pub all: u64,

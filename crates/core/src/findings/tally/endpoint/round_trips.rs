@@ -6,7 +6,7 @@ use crate::tcp::{Connection, Exchange};
 use crate::wire::Side;
 
 /// Round trips to an endpoint.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct RoundTrips {
     /// Base round trips of the connections.
     pub base: Histogram,

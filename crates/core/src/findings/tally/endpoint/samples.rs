@@ -7,7 +7,7 @@ use crate::wire::Endpoint;
 use std::cmp::Reverse;
 
 /// An exchange as evidence of a cost.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 pub struct Sample {
     /// Time that the cost owns in the exchange, ns.
     ns: u64,
@@ -53,7 +53,7 @@ impl Sample {
 }
 
 /// A sample for each of [`COSTS`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Samples([Option<Box<Sample>>; COSTS.len()]);
 
 impl Samples {

@@ -11,7 +11,7 @@ use crate::tcp::Connection;
 use crate::wire::Side;
 
 /// Sums of the events at the senders of one side of an endpoint's connections.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct SenderTally {
     /// Bottleneck rates of the connections, bytes per second.
     pub rates: Histogram,

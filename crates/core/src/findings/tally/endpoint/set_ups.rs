@@ -5,7 +5,7 @@ use crate::judge::thresholds::APPLICATION_TIMEOUT_MIN_NS;
 use crate::tcp::{Connection, Exchange};
 
 /// Sums of the connection set-ups at an endpoint.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct SetUps {
     /// Number of connections that were set up.
     pub established: u64,

@@ -3,7 +3,7 @@
 use crate::findings::thresholds::WINDOW_STANDS_MIN;
 
 /// Sizes of the offered window that limited a sender, on the connection with the most such waits.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct WindowLimits {
     /// Number of consecutive waits at one size.
     pub at_level: u32,

@@ -1,0 +1,52 @@
+//! Errors of the analysis as Python exceptions.
+
+use pyo3::exceptions::{PyLookupError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+use std::error::Error as _;
+use tcpwhy_cli::error::Error;
+use tcpwhy_core::capture;
+
+/// Returns the exception for `error`: `tcpwhy.CaptureError` where a capture cannot be read,
+/// `LookupError` where the capture lacks what was asked for, `ValueError` for all others.
+pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
+    match error {
+        Error::Missing { path, .. }
+        | Error::Directory { path }
+        | Error::Permission { path }
+        | Error::Open { path, .. }
+        | Error::Once { path }
+        | Error::JoinOnce { path } => capture_error(py, path, None, &words(error)),
+        Error::Capture(
+            capture::CaptureError::Unreadable { name, problem }
+            | capture::CaptureError::NoneReadable { name, problem, .. },
+        ) => capture_error(py, name, problem.offset(), &words(error)),
+        Error::NotFound { .. } | Error::Drill(_) => PyLookupError::new_err(words(error)),
+        _ => PyValueError::new_err(words(error)),
+    }
+}
+
+/// Returns an error with all its sources in one line.
+fn words(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let words = error.to_string();
+        if !text.ends_with(&words) {
+            text += &format!(": {words}");
+        }
+        source = error.source();
+    }
+    text
+}
+
+fn capture_error(py: Python<'_>, path: &str, offset: Option<u64>, problem: &str) -> PyErr {
+    static CAPTURE_ERROR: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let problem =
+        problem.strip_prefix(path).map_or(problem, |rest| rest.trim_start_matches([':', ' ']));
+    let made = CAPTURE_ERROR
+        .import(py, "tcpwhy._errors", "CaptureError")
+        .and_then(|it| it.call1((path, problem, offset)));
+    made.map_or_else(|error| error, PyErr::from_value)
+}

@@ -1,0 +1,45 @@
+#!/bin/bash
+# Builds the Python package for a virtual environment in the target folder, and runs its tests. They
+# compare it with the command of the same build. The build is that of tests; `make wheel` makes the
+# wheel, and measures its size and start-up.
+#
+# Usage: test-python.sh [ARGUMENT OF PYTEST…]     Status: that of the tests.
+#        test-python.sh --packages                only installs the packages that the tests use
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+venv=$target/python
+wanted=crates/python/requirements.txt
+
+# install: the packages, with their versions, into the environment; nothing where they are there.
+install() {
+    if ! cmp -s "$wanted" "$venv/requirements.txt"; then
+        python3 -m venv --clear "$venv"
+        "$venv/bin/pip" -q --disable-pip-version-check install --no-deps -r "$wanted"
+        cp "$wanted" "$venv/requirements.txt"
+    fi
+}
+
+if [ "${1:-}" = --packages ]; then
+    install
+    exit
+fi
+if ! install; then
+    echo "$0: the packages of $wanted cannot be installed (python3-venv, a way to PyPI)" >&2
+    # A test that was skipped in CI has failed.
+    [ -z "${CI:-}" ]
+    exit
+fi
+cargo build --locked -p tcpwhy -p tcpwhy-python
+# As a wheel would install it, but with the files of the sources.
+package=$target/python-package/tcpwhy
+rm -rf "$package"
+mkdir -p "$package"
+ln -s "$PWD"/crates/python/python/tcpwhy/*.py* "$PWD/crates/python/python/tcpwhy/py.typed" "$package"
+ln -s "$target/debug/libtcpwhy_native.so" "$package/_native.abi3.so"
+"$venv/bin/python" -c 'import sysconfig, sys
+open(sysconfig.get_path("purelib") + "/tcpwhy.pth", "w").write(sys.argv[1] + "\n")' "${package%/*}"
+
+export TCPWHY=$target/debug/tcpwhy PYTHONDONTWRITEBYTECODE=1
+exec "$venv/bin/python" -m pytest -q -p no:cacheprovider crates/python/tests "$@"
