@@ -80,7 +80,7 @@ fn frames(sources: Vec<Source>) -> Vec<(u64, u64, Vec<u8>)> {
         assert!(block.bytes.len() <= BLOCK_BYTES_MAX);
         assert_eq!(block.frames().count(), block.entries.len());
         for frame in block.frames() {
-            let last = &mut last[usize::from(frame.id.file())];
+            let last = &mut last[frame.id.file() as usize];
             assert!(frame.id > *last && frame.bytes.len() <= frame.original_len as usize);
             *last = frame.id;
             frames.push((frame.id.number(), frame.time_ns, frame.bytes.to_vec()));

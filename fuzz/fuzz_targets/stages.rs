@@ -8,6 +8,8 @@ use tcpwhy_core::stages::Run;
 use tcpwhy_core::stages::internals::sealed;
 use tcpwhy_core::tables::{Rows, Stall, TableExchange};
 
+const NONE: &[&[u8]] = &[];
+
 /// Rows are not looked at.
 struct NoRows;
 
@@ -33,7 +35,7 @@ fuzz_target!(|input: &[u8]| {
         3 => assert!(run.bucket(0, [content.to_vec()], &nothing.told, None::<NoRows>).is_err()),
         4 => assert!(run.control([content.to_vec()]).is_err()),
         5 => assert!(run.merge(&[content]).is_err()),
-        6 => assert!(run.settle(&[], content, &[]).is_err()),
-        _ => assert!(run.settle(&[], &nothing.lookups, &[content]).is_err()),
+        6 => assert!(run.settle(NONE, content, NONE).is_err()),
+        _ => assert!(run.settle(NONE, &nothing.lookups, &[content]).is_err()),
     }
 });

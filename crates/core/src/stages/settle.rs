@@ -34,13 +34,13 @@ impl Run {
     ///
     /// # Errors
     /// [`StageError`] if a blob is not one of this run, or two are of the same bucket.
-    pub fn merge<B: AsRef<[u8]>>(&self, partials: &[B]) -> Result<Vec<u8>, StageError> {
+    pub fn merge(&self, partials: &[impl AsRef<[u8]>]) -> Result<Vec<u8>, StageError> {
         let mut partial = self.merged(partials)?;
         partial.found.tally.settle();
         blob::write(Kind::Partial, self.digest, &partial)
     }
 
-    fn merged<B: AsRef<[u8]>>(&self, partials: &[B]) -> Result<Partial, StageError> {
+    fn merged(&self, partials: &[impl AsRef<[u8]>]) -> Result<Partial, StageError> {
         let read = partials.iter().map(|it| blob::read(it.as_ref(), Kind::Partial, self.digest));
         let mut partials: Vec<Partial> = read.collect::<Result<_, _>>()?;
         // The order of one process is that of the shards.
@@ -63,11 +63,11 @@ impl Run {
     /// # Errors
     /// [`StageError`] if a blob is not one of this run, and [`StageError::Incomplete`] if a chunk was
     /// lost or a blob is missing.
-    pub fn settle<B: AsRef<[u8]>>(
+    pub fn settle(
         &self,
-        partials: &[B],
+        partials: &[impl AsRef<[u8]>],
         lookups: &[u8],
-        totals: &[B],
+        totals: &[impl AsRef<[u8]>],
     ) -> Result<Report, StageError> {
         let Partial { chunks, mut found } = self.merged(partials)?;
         let lookups: Lookups = blob::read(lookups, Kind::Lookups, self.digest)?;
