@@ -110,12 +110,7 @@ impl<R: Rows> Pass<R> {
 
 /// Passes on those of `lookups` that the report counts: that lie in its time, and, of two places, that
 /// the first has seen.
-pub(crate) fn give(
-    rows: &mut impl Rows,
-    lookups: Vec<Lookup>,
-    window: &Window,
-    sites: &Sites,
-) {
+pub(crate) fn give(rows: &mut impl Rows, lookups: Vec<Lookup>, window: &Window, sites: &Sites) {
     for lookup in lookups {
         let place = lookup.queries.first().map_or(0, |query| sites.place(query.query_frame));
         if place == 0 && window.overlaps(lookup.start_ns, lookup.end_ns) {

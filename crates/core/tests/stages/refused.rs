@@ -3,6 +3,7 @@
 use crate::staged::{File, Scattered, Texts, in_one, in_stages, scatter};
 use proptest::prelude::*;
 use std::path::Path;
+use std::slice::from_ref;
 use tcpwhy_core::capture::{CaptureSet, Plan, Site, peek};
 use tcpwhy_core::join::Sites;
 use tcpwhy_core::pipeline::Options;
@@ -56,14 +57,14 @@ const TAKERS: [Taker; 6] = [
         "look-ups",
         |it| it.control.lookups.clone(),
         |it, blob| {
-            it.scattered.run.settle(&[it.partial.clone()], &blob, &it.scattered.totals).err()
+            it.scattered.run.settle(from_ref(&it.partial), &blob, &it.scattered.totals).err()
         },
     ),
     (
         "totals",
         |it| it.scattered.totals[0].clone(),
         |it, blob| {
-            it.scattered.run.settle(&[it.partial.clone()], &it.control.lookups, &[blob]).err()
+            it.scattered.run.settle(from_ref(&it.partial), &it.control.lookups, &[blob]).err()
         },
     ),
 ];
@@ -105,7 +106,7 @@ fn a_blob_with_other_options_is_refused() {
     ];
     for (options, buckets) in others {
         let run = Run::new(options, buckets).expect("a run");
-        let refused = run.merge(&[blobs.partial.clone()]).expect_err("refused");
+        let refused = run.merge(from_ref(&blobs.partial)).expect_err("refused");
         assert_eq!(refused, StageError::Options);
     }
     let run = Run::new(same, 1).expect("a run");
