@@ -66,6 +66,7 @@ struct NoRows;
 impl Rows for NoRows {
     fn connection(&mut self, _: &ConnectionReport) {}
     fn exchange(&mut self, _: &TableExchange, _: &[Stall]) {}
+    fn lookup(&mut self, _: &tcpwhy_core::dns::Lookup) {}
 }
 
 fn bytes(blobs: &[Vec<u8>]) -> usize {
