@@ -36,7 +36,7 @@ cargo build --locked -p tcpwhy -p tcpwhy-python
 package=$target/python-package/tcpwhy
 rm -rf "$package"
 mkdir -p "$package"
-ln -s "$PWD"/crates/python/python/tcpwhy/*.py* "$PWD/crates/python/python/tcpwhy/py.typed" "$package"
+ln -s "$PWD"/crates/python/python/tcpwhy/* "$package"
 ln -s "$target/debug/libtcpwhy_native.so" "$package/_native.abi3.so"
 "$venv/bin/python" -c 'import sysconfig, sys
 open(sysconfig.get_path("purelib") + "/tcpwhy.pth", "w").write(sys.argv[1] + "\n")' "${package%/*}"

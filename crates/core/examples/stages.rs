@@ -5,6 +5,7 @@
 use std::error::Error;
 use std::sync::Arc;
 use tcpwhy_core::capture::{CaptureSet, Plan, Source, peek};
+use tcpwhy_core::dns::Lookup;
 use tcpwhy_core::model::{ConnectionReport, Report};
 use tcpwhy_core::pipeline::{Analysis, Options};
 use tcpwhy_core::report::json;
@@ -66,7 +67,7 @@ struct NoRows;
 impl Rows for NoRows {
     fn connection(&mut self, _: &ConnectionReport) {}
     fn exchange(&mut self, _: &TableExchange, _: &[Stall]) {}
-    fn lookup(&mut self, _: &tcpwhy_core::dns::Lookup) {}
+    fn lookup(&mut self, _: &Lookup) {}
 }
 
 fn bytes(blobs: &[Vec<u8>]) -> usize {

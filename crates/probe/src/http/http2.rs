@@ -20,7 +20,7 @@ pub fn begins(bytes: &[u8]) -> bool {
         return false;
     };
     let length = u32::from_be_bytes([0, high, middle, low]);
-    kind == SETTINGS && flags == 0 && *stream == [0; 4] && length % PARAMETER_BYTES == 0
+    kind == SETTINGS && flags == 0 && *stream == [0; 4] && length.is_multiple_of(PARAMETER_BYTES)
 }
 
 #[cfg(test)]

@@ -304,12 +304,11 @@ fn a_load_ends_where_the_server_asks_for_fewer_requests() {
         })
         .0
     };
-    let few = Plan { requests: Some(100), duration: None, ..plan(limited()) };
+    // Of several connections, answers may overtake each other.
+    let few = Plan { connections: 1, requests: Some(100), duration: None, ..plan(limited()) };
     let outcome = run(&few);
     let Some(End::Limit(limit)) = outcome.ended else { panic!("{:?}", outcome.ended) };
-    // The other connection had its request under way.
-    assert!((20..=21).contains(&limit.answered) && outcome.requests <= 22, "{limit:?}");
-    assert_eq!(limit.status, 429);
+    assert_eq!((limit.status, limit.answered, outcome.requests), (429, 20, 21));
     assert_eq!(outcome.latency.unanswered(), 0);
     let on = Plan { requests: Some(100), duration: None, heeds_limits: false, ..plan(limited()) };
     let outcome = run(&on);

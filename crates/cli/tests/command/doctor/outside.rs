@@ -74,9 +74,10 @@ fn a_limit_of_requests_is_stated_and_ends_them() {
     let fault = &report["doctor"]["faults"][0];
     assert_eq!((status, &fault["kind"]), (Some(1), &"limit".into()), "{fault}");
     let headline = fault["headline"].as_str().unwrap_or_default();
-    assert!(headline.contains("status 429 came after 20 answers"), "{headline}");
+    // Where pairs of trials run at the same time, answers may overtake each other.
+    let is_said = |number: u32| headline.contains(&format!("429 came after {number} answers"));
+    assert!((16..=20).any(is_said), "{headline}");
     assert!(headline.contains("asks to wait 30 s"), "{headline}");
-    // Pairs of trials may run at the same time.
     assert!(count.load(Ordering::SeqCst) < 20 + 10, "it is asked no further");
 }
 
