@@ -16,6 +16,7 @@ struct NoRows;
 impl Rows for NoRows {
     fn connection(&mut self, _: &ConnectionReport) {}
     fn exchange(&mut self, _: &TableExchange, _: &[Stall]) {}
+    fn lookup(&mut self, _: &tcpwhy_core::dns::Lookup) {}
 }
 
 // The first byte chooses the stage and the number of blobs, which share the rest.

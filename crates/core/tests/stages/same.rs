@@ -1,6 +1,6 @@
 //! The same report and rows, byte by byte.
 
-use crate::staged::{self, File, assert_equal, cut, in_one, in_stages, pcap, scatter};
+use crate::staged::{File, assert_equal, cut, in_one, in_stages, pcap, scatter};
 use proptest::prelude::*;
 use std::path::Path;
 use tcpwhy_core::capture::{Block, CaptureSet, Frame, FrameId, LinkType};
@@ -282,11 +282,6 @@ proptest! {
         let one = in_one(&files);
         let scattered = scatter(&files, buckets, seed);
         let control = scattered.control();
-        let (partials, rows) = scattered.buckets(&control.told);
-        let groups = partials.chunks(group).map(|it| scattered.run.merge(it).expect("partials"));
-        let merged: Vec<_> = groups.collect();
-        let report = scattered.run.settle(&merged, &control.lookups, &scattered.totals);
-        let json = staged::rendered(&report.expect("all blobs"));
-        assert_equal(name, &one, &staged::Outcome { json, rows });
+        assert_equal(name, &one, &scattered.finish_merged(&control, group));
     }
 }

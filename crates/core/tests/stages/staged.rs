@@ -45,7 +45,7 @@ impl Rows for Texts {
 }
 
 /// Returns the report as JSON.
-pub fn rendered(report: &Report) -> String {
+fn rendered(report: &Report) -> String {
     json::render(report, "test").expect("JSON")
 }
 
@@ -147,13 +147,24 @@ impl Scattered {
     }
 
     /// Runs the other stages; with `lookups` and what is `told` of the control.
-    pub fn finish(&self, Controlled { told, lookups }: &Controlled) -> Outcome {
+    pub fn finish(&self, control: &Controlled) -> Outcome {
+        self.finish_merged(control, 1)
+    }
+
+    /// Does the same, and merges the partials in groups of this size.
+    pub fn finish_merged(
+        &self,
+        Controlled { told, lookups }: &Controlled,
+        group: usize,
+    ) -> Outcome {
         let (partials, mut rows) = self.buckets(told);
         let mut texts = Texts::default();
         self.run.lookup_rows(lookups, &mut texts).expect("the control's blob");
         rows.extend(texts.0);
         rows.sort_unstable();
-        let report = self.run.settle(&partials, lookups, &self.totals).expect("all blobs");
+        let groups = partials.chunks(group).map(|it| self.run.merge(it).expect("partials"));
+        let merged: Vec<_> = groups.collect();
+        let report = self.run.settle(&merged, lookups, &self.totals).expect("all blobs");
         Outcome { json: rendered(&report), rows }
     }
 }
