@@ -71,8 +71,8 @@ pub fn privileged(what: &str) -> bool {
     is_allowed
 }
 
-/// Programs that `scripts/setup.sh test` does not install.
-const LARGE: [&str; 1] = ["java"];
+/// Programs that `scripts/setup.sh test` does not install: a JDK, since Java alone cannot run a source file.
+const LARGE: [&str; 1] = ["javac"];
 
 /// Returns whether `program` is installed; where not, the calling test is skipped.
 pub fn installed(program: &str) -> bool {

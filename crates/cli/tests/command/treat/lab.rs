@@ -33,7 +33,7 @@ const NEAR: [&str; 6] = ["--rtt", "0", "--ipv6", "0", "--connections", "2"];
 
 #[test]
 fn the_jdks_http_server_is_cured_without_a_restart() {
-    if !tcpwhy_testing::installed("java") {
+    if !tcpwhy_testing::installed("javac") {
         return;
     }
     let Some((before, after)) = treated("jdk_httpserver", &["--rtt", "0.1ms", "--ipv6", "0"])

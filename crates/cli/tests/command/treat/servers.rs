@@ -97,6 +97,9 @@ class Server {
 
 #[test]
 fn the_jdks_http_server_is_fast_while_it_is_treated() {
+    if !tcpwhy_testing::installed("javac") {
+        return;
+    }
     let Some(place) = Place::new("jdk") else { return };
     let source = place.folder.join("Server.java");
     fs::write(&source, JDK).expect("a file");
