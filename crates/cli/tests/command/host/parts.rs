@@ -67,7 +67,11 @@ impl Group {
         }
         let folder = place.join(format!("tcpwhy-{name}-{}", std::process::id()));
         let group = Self { folder, is_v2 };
-        let is_made = fs::create_dir(&group.folder).and_then(|()| group.limit(1_000));
+        // On a busy machine it comes first, so that the limit alone holds it back.
+        let (file, most) = if is_v2 { ("cpu.weight", "10000") } else { ("cpu.shares", "262144") };
+        let is_made = fs::create_dir(&group.folder)
+            .and_then(|()| fs::write(group.folder.join(file), most))
+            .and_then(|()| group.limit(1_000));
         is_made.is_ok().then_some(group)
     }
 
