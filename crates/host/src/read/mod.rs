@@ -74,14 +74,15 @@ fn inside(place: &AuditedNamespace, netns: &Netns, sample: Duration) -> Result<F
             needs: error.to_string(),
         }),
     }
+    facts.programs = program::read(&holders, netns.inode);
+    let processes: Vec<_> = facts.programs.iter().map(|it| it.process.clone()).collect();
+    // Before the devices: their /sys hides the control groups.
+    facts.work = working.end(&processes, &facts.sockets.served);
     device::complete(&mut facts, netns, &interrupts_before, &interrupts_after);
     if let Ok(mut route) = Route::open() {
         facts.addresses = route.addresses().unwrap_or_default();
         facts.neighbours = route.neighbours().unwrap_or_default();
     }
-    facts.programs = program::read(&holders, netns.inode);
-    let processes: Vec<_> = facts.programs.iter().map(|it| it.process.clone()).collect();
-    facts.work = working.end(&processes, &facts.sockets.served);
     facts.nginx = nginx::read(&facts.programs);
     let nginx = facts.nginx.iter();
     facts.own_roots =
