@@ -9,6 +9,9 @@ use tcpwhy_core::model::{Cause, Class, Report};
 use tcpwhy_probe::addresses::Addresses;
 use tcpwhy_probe::experiment::Subject;
 
+/// The kind of a fault of which answers with an error status are the evidence.
+pub const STATUS: &str = "status";
+
 /// A fault: docs/report.schema.json, `doctor.faults`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OutsideFault {
@@ -67,7 +70,7 @@ fn error_statuses(subject: &Subject) -> Option<OutsideFault> {
     let parts: Vec<String> =
         errors.map(|(status, number)| format!("{status} × {}", count(*number))).collect();
     (number > 0).then(|| OutsideFault {
-        kind: "status",
+        kind: STATUS,
         headline: format!(
             "{} answers {} of {} with an error ({}): {}.",
             subject.server,

@@ -189,7 +189,10 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
         .flatten();
     let host =
         place.map_or_else(Vec::new, |place| local::explain(&report, &place, helper, &mut steps));
-    let faults = faults::of(&report, &subject, &redirects, &addresses, &loads.measured);
+    let mut faults = faults::of(&report, &subject, &redirects, &addresses, &loads.measured);
+    if asked.is_other_protocol() {
+        faults.retain(|fault| fault.kind != faults::STATUS);
+    }
     let verdict = text::verdict(&report, &asked, &subject, &faults, &loads.measured);
     let walk = Walk {
         target: target.to_string(),
