@@ -39,7 +39,7 @@ impl<S: Sink> SecondPass<S> {
         self.connections.take(&self.batch, block);
     }
 
-    /// Returns the sink, with what it has received so far.
+    /// Returns the sink, which has received all events so far.
     pub fn sink(&mut self) -> &mut S {
         &mut self.connections.sink
     }

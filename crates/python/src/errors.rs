@@ -4,8 +4,7 @@ use pyo3::exceptions::{PyLookupError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
-use std::error::Error as _;
-use tcpwhy_cli::error::Error;
+use tcpwhy_cli::error::{Error, sentence};
 use tcpwhy_core::capture;
 
 /// Returns the exception for `error`: `tcpwhy.CaptureError` where a capture cannot be read,
@@ -17,28 +16,14 @@ pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
         | Error::Permission { path }
         | Error::Open { path, .. }
         | Error::Once { path }
-        | Error::JoinOnce { path } => capture_error(py, path, None, &words(error)),
+        | Error::JoinOnce { path } => capture_error(py, path, None, &sentence(error)),
         Error::Capture(
             capture::CaptureError::Unreadable { name, problem }
             | capture::CaptureError::NoneReadable { name, problem, .. },
-        ) => capture_error(py, name, problem.offset(), &words(error)),
-        Error::NotFound { .. } | Error::Drill(_) => PyLookupError::new_err(words(error)),
-        _ => PyValueError::new_err(words(error)),
+        ) => capture_error(py, name, problem.offset(), &sentence(error)),
+        Error::NotFound { .. } | Error::Drill(_) => PyLookupError::new_err(sentence(error)),
+        _ => PyValueError::new_err(sentence(error)),
     }
-}
-
-/// Returns an error with all its sources in one line.
-fn words(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let words = error.to_string();
-        if !text.ends_with(&words) {
-            text += &format!(": {words}");
-        }
-        source = error.source();
-    }
-    text
 }
 
 fn capture_error(py: Python<'_>, path: &str, offset: Option<u64>, problem: &str) -> PyErr {

@@ -19,7 +19,7 @@ pub struct OutsideFault {
     pub kind: &'static str,
     /// The fault in one sentence.
     pub headline: String,
-    /// Who has to change what.
+    /// The place of the recommended change, and the change.
     pub fix: String,
 }
 

@@ -103,7 +103,7 @@ struct Walk<'a> {
     /// The addresses that were tried, in the order in which a client tries them.
     addresses: &'a [Tried],
     faults: &'a [OutsideFault],
-    /// What else is worth knowing, a sentence each.
+    /// Further notes, one sentence each.
     notes: Vec<String>,
     /// The most that was to be sent, and what was sent.
     budget: Amount<Limits>,

@@ -28,7 +28,7 @@ const FINDINGS_DEFAULT: usize = 5;
 pub struct Row {
     /// Its name.
     pub name: &'static str,
-    /// What it does, for the assistant.
+    /// Description for the assistant.
     description: &'static str,
     /// The JSON schema of its arguments.
     schema: fn() -> Arc<JsonObject>,

@@ -42,21 +42,20 @@ impl Tail {
     }
 
     /// Returns whether these exchanges are fewer than the others, have most of `cost_ns`, and are
-    /// the reason why the slowest are so much slower than the typical one.
+    /// the reason why the 99th percentile is so much slower than the typical one.
     fn is_apart(&self, endpoint: &EndpointTally, cost_ns: u64) -> bool {
         let latency = endpoint.all.latency.latency();
-        let slowest_ns = if self.dominates(endpoint) { latency.max_ns } else { latency.p99_ns };
         2 * self.count < endpoint.all.exchanges
+            && self.count as f64 >= TAIL_SHARE * endpoint.all.exchanges as f64
             && self.ns as f64 >= MOST_SHARE * cost_ns as f64
-            && slowest_ns / 2 >= latency.p50_ns
+            && latency.p99_ns / 2 >= latency.p50_ns
     }
 
-    /// Returns whether the cost takes more time in these exchanges than all exchanges of the endpoint
-    /// take else, and so long in each that it interrupts a person's thought.
+    /// Returns whether the longest of these waits takes more than all other time of the endpoint's
+    /// exchanges together, and so long that it interrupts a person's thought.
     fn dominates(&self, endpoint: &EndpointTally) -> bool {
-        self.count > 0
-            && self.ns > endpoint.all.ledger.total_ns() / 2
-            && self.parts.quantile_ns(0.0) >= INTERRUPTS_NS
+        let longest_ns = self.parts.quantile_ns(1.0);
+        longest_ns > endpoint.all.ledger.total_ns() / 2 && longest_ns >= INTERRUPTS_NS
     }
 
     /// Returns whether the cost is a finding because of the time that it takes in these exchanges.
@@ -65,12 +64,8 @@ impl Tail {
         let noticed = self.count >= u64::from(HABIT_MIN)
             || self.parts.quantile_ns(0.5) >= NOTICED_FACTOR * floors.cost_ns;
         let share = self.ns.min(cost_ns) as f64 / total_ns as f64;
-        self.count > 0
-            && noticed
-            && (self.count as f64 >= TAIL_SHARE * endpoint.all.exchanges as f64
-                || self.dominates(endpoint))
-            && share >= floors.cost_share
-            && self.is_apart(endpoint, cost_ns)
+        let is_tail = self.count > 0 && noticed && self.is_apart(endpoint, cost_ns);
+        share >= floors.cost_share && (is_tail || self.dominates(endpoint))
     }
 
     /// Returns the facts that state why few exchanges are slow.
@@ -178,8 +173,9 @@ mod tests {
     fn one_long_wait_among_thousands_is_felt_if_it_takes_most_of_the_time() {
         let is_felt = |wait_ns: u64, others: u64| {
             let mut endpoint = EndpointTally::default();
-            let mut tail = Tail { count: 1, ns: wait_ns, parts: Histogram::default() };
-            tail.parts.record(wait_ns);
+            // A shorter one is slow too.
+            let mut tail = Tail { count: 2, ns: wait_ns + 40_000_000, parts: Histogram::default() };
+            [40_000_000, wait_ns].into_iter().for_each(|ns| tail.parts.record(ns));
             endpoint.all.exchanges = 1 + others;
             (0..others).for_each(|_| endpoint.all.latency.record(200_000));
             endpoint.all.latency.record(wait_ns);

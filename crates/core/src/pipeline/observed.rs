@@ -1,4 +1,4 @@
-//! What the control shows besides look-ups, at the end of a capture.
+//! Observations of the control besides look-ups, made at the end of a capture.
 
 use super::addresses::{Addresses, Double};
 use super::fragments::{FragmentJoiner, Joined};

@@ -1,4 +1,4 @@
-//! What is known of all frames, whatever they carry.
+//! Counts and times of all frames, whatever they carry.
 
 use super::Batch;
 use crate::capture::Block;

@@ -1,7 +1,7 @@
-//! What all blobs have in common: a header, and a digest of the content.
+//! The common parts of all blobs: a header, and a digest of the content.
 //!
 //! The digest finds every accidental change. It is no signature: the sums in a partial are believed.
-//! Frames in chunks, and what a bucket is told, are checked like those of a file.
+//! Frames in chunks, and the events for a bucket, are checked like those of a file.
 
 use super::{Run, StageError};
 use crate::wire::digest;
@@ -60,7 +60,7 @@ pub(super) fn seal(mut blob: Vec<u8>, run: u64) -> Vec<u8> {
     blob
 }
 
-/// Returns a chunk, or what buckets are told, of any content.
+/// Returns a chunk, or else a blob of events for buckets, with this content.
 pub fn sealed(run: &Run, is_chunk: bool, content: &[u8]) -> Vec<u8> {
     let mut blob = begin(if is_chunk { Kind::Chunk } else { Kind::Told }, run.digest);
     blob.extend_from_slice(content);

@@ -47,7 +47,7 @@ struct Before {
 }
 
 impl Before {
-    /// What the first frame of a chunk is compared with.
+    /// Returns the values from which the first frame of a chunk states its differences.
     fn first(Order { time_ns, number, .. }: Order) -> Self {
         Self { time_ns, latest_ns: time_ns, number, link: LinkType::ETHERNET }
     }

@@ -11,7 +11,7 @@ use crate::pipeline::{Batch, Control, Decoder, Found, Observed};
 use crate::wire::{FlowHasher, FlowKey, IcmpError, Segment};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// What the control tells a connection.
+/// An event that the control has found for a connection.
 #[derive(serde::Deserialize, serde::Serialize)]
 pub(super) enum Told {
     /// It is a copy of another with other addresses; with its flow hash.
@@ -52,7 +52,7 @@ impl Told {
 pub(super) struct Lookups {
     /// Number of control chunks.
     pub chunks: u64,
-    /// Buckets that are told something.
+    /// Buckets for which there are events.
     pub told: BTreeSet<u32>,
     pub found: Found,
     pub observed: Observed,

@@ -36,7 +36,7 @@ mod scatter;
 mod settle;
 mod weave;
 
-/// What fuzz targets need to give a stage hostile content in a blob that it takes.
+/// For fuzz targets: a blob that a stage takes, with any content.
 #[doc(hidden)]
 pub mod internals {
     pub use super::blob::sealed;

@@ -79,12 +79,13 @@ impl Weave {
         {
             heads.pop();
             let is_alone = heads.is_empty() && block.entries.is_empty();
-            let until = heads.peek().map_or(end, |Reverse((order, _))| end.min(*order));
+            // Of lanes that claim the same frame, the first goes on.
+            let until = heads.peek().map_or((end, 0), |Reverse(next)| (end, 0).min(*next));
             let Some(lane) = &mut lanes[index] else { continue };
             let mut next = Some(lane.head);
             while room > 0
                 && let Some(read) = next
-                && read.order < until
+                && (read.order, index) < until
             {
                 let mut entry = read.entry;
                 let len = entry.captured_len as usize;

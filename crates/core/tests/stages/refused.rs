@@ -192,6 +192,21 @@ fn files_that_cannot_be_read_have_their_problem_in_the_report() {
     assert!(none.contains("text.pcap") && none.contains("empty.pcap"), "{none}");
 }
 
+/// Two chunks of one file that claim the same frame, as no run writes them: the stage ends.
+#[test]
+fn chunks_that_claim_the_same_frame_are_read_to_their_end() {
+    let run = Run::new(Options::default(), 1).expect("one bucket");
+    let told = run.control([]).expect("no chunks").told;
+    // Latest time, then bucket, time, file and number of the first frame; flags, time apart and length
+    // of a frame without bytes. Both frames have time 64, of which only one chunk's header knows.
+    let chunk = |first: u8, apart: u8| {
+        let content = [&64_u64.to_le_bytes()[..], &[0, first, 0, 0], &[0, apart, 0]].concat();
+        sealed(&run, true, &content)
+    };
+    let done = run.bucket(0, [chunk(0, 64), chunk(64, 0)], &told, None::<Texts>);
+    assert!(done.is_ok(), "{:?}", done.err());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -1,4 +1,4 @@
-//! What answers, redirects and addresses show from the outside.
+//! Answers, redirects and addresses as the doctor reports them.
 
 use super::{HEAD, report, report_of, serve_with, tcpwhy};
 use serde_json::{Value, json};
