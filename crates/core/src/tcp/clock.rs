@@ -43,6 +43,10 @@ pub struct SenderClock {
     mark_ticks: u32,
     /// Its time after the first packet, in units of 2^14 ns.
     mark_at: u32,
+    /// The latest timestamp so far: its ticks after the first packet.
+    latest_ticks: u32,
+    /// The time at which it first passed the vantage, after the first packet, in units of 2^14 ns.
+    latest_at: u32,
     /// Longest time for which the first packet can have been on its way to the vantage, ns; 0 if
     /// unknown.
     first_late_ns: u32,
@@ -75,6 +79,10 @@ impl SenderClock {
         }
         let sender_ns = i64::from(ticks) * TIMESTAMP_TICK_NS as i64;
         let here_ns = time_ns.saturating_sub(self.first_ns) as i64;
+        if ticks > self.latest_ticks {
+            self.latest_ticks = ticks;
+            self.latest_at = u32::try_from(here_ns >> MARK_BITS).unwrap_or(u32::MAX);
+        }
         if sender_ns > here_ns.max(TIMESTAMP_PROOF_NS as i64).saturating_mul(2) {
             self.state = ClockState::Unusable;
             return;
@@ -108,9 +116,11 @@ impl SenderClock {
             0 => RTO_INITIAL_NS,
             ns => ns.into(),
         };
-        let (whole, most_ns) = (u64::from(ticks.saturating_sub(1)), here_ns + first_late_ns);
+        let (whole, most_ns) =
+            (u64::from(ticks.saturating_sub(1)), here_ns.saturating_add(first_late_ns));
         let bound_ns = u64::from(self.tick_max_ns);
-        if whole > 0 && (bound_ns == 0 || bound_ns > TIMESTAMP_TICK_NS && whole * bound_ns > most_ns)
+        if whole > 0
+            && (bound_ns == 0 || bound_ns > TIMESTAMP_TICK_NS && whole * bound_ns > most_ns)
         {
             let tick_ns = (most_ns / whole).max(TIMESTAMP_TICK_NS);
             self.tick_max_ns = u32::try_from(tick_ns).unwrap_or(u32::MAX);
@@ -118,7 +128,8 @@ impl SenderClock {
         let since_ns = here_ns.saturating_sub(u64::from(self.mark_at) << MARK_BITS);
         let apart = ticks.wrapping_sub(self.mark_ticks);
         let drift_ns = (since_ns >> STEP_BITS) * DRIFT_NS as u64;
-        let sent_ns = (u64::from(apart) + 1) * u64::from(self.tick_max_ns) + drift_ns;
+        let stamped_ns = (u64::from(apart) + 1).saturating_mul(self.tick_max_ns.into());
+        let sent_ns = stamped_ns.saturating_add(drift_ns);
         let is_bounded = self.tick_max_ns > 0 && apart <= i32::MAX as u32;
         if is_bounded && since_ns > sent_ns && self.mark_at < u32::MAX {
             return since_ns - sent_ns + TIMESTAMP_TICK_NS;
@@ -180,6 +191,16 @@ impl SenderClock {
     /// Returns whether packets sent `apart_ns` apart have different timestamps.
     pub fn distinguishes(&self, apart_ns: u64) -> bool {
         self.state == ClockState::Runs && apart_ns >= 2 * TIMESTAMP_TICK_NS
+    }
+
+    /// Returns the time at which the latest timestamp first passed the vantage, ns, if that is `echoed`: what
+    /// echoes it left later (RFC 7323 §4.3). `None` for an earlier one.
+    pub fn first_passed_ns(&self, echoed: u32) -> Option<u64> {
+        let is_latest = echoed == self.first_tsval.wrapping_add(self.latest_ticks);
+        let is_known = self.is_usable() && self.state != ClockState::Unseen;
+        let is_timed = self.latest_at < u32::MAX;
+        (is_latest && is_known && is_timed)
+            .then(|| self.first_ns.saturating_add(u64::from(self.latest_at) << MARK_BITS))
     }
 
     /// Returns whether the clock is known to run in milliseconds, so that each packet is compared with the

@@ -77,8 +77,8 @@ impl Connection {
         if gap.bottleneck.stood_ns > 0 {
             let message = self.timeline.exchanges.front().map(|it| it.began(side));
             let bytes = (start + u64::from(segment.payload_len)).saturating_sub(space.nxt);
-            gap.bottleneck.stood_ns -= at_rate_of(message, (space.nxt, from_ns), bytes)
-                .min(gap.bottleneck.stood_ns);
+            gap.bottleneck.stood_ns -=
+                at_rate_of(message, (space.nxt, from_ns), bytes).min(gap.bottleneck.stood_ns);
         }
         if gap.turn == Turn::Continues {
             let Self { cold, senders, path, timeline, .. } = self;
