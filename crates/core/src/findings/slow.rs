@@ -48,14 +48,14 @@ impl Tail {
         let slowest_ns = if self.dominates(endpoint) { latency.max_ns } else { latency.p99_ns };
         2 * self.count < endpoint.all.exchanges
             && self.ns as f64 >= MOST_SHARE * cost_ns as f64
-            && slowest_ns >= 2 * latency.p50_ns
+            && slowest_ns / 2 >= latency.p50_ns
     }
 
     /// Returns whether the cost takes more time in these exchanges than all exchanges of the endpoint
     /// take else, and so long in each that it interrupts a person's thought.
     fn dominates(&self, endpoint: &EndpointTally) -> bool {
         self.count > 0
-            && 2 * self.ns > endpoint.all.ledger.total_ns()
+            && self.ns > endpoint.all.ledger.total_ns() / 2
             && self.parts.quantile_ns(0.0) >= INTERRUPTS_NS
     }
 
