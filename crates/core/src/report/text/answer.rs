@@ -226,9 +226,10 @@ fn healthy(report: &Report, cost: Option<&Said<'_>>) -> Part {
 /// Says why the owner of most of the time is unknown, if that is the reason at all servers.
 fn why_unknown(report: &Report) -> &'static str {
     let is_hidden = |it: &EndpointReport| matches!(it.protocol, Protocol::Tls | Protocol::Turns);
-    let has_holes = report.observations.iter().any(|it| it.id == "capture_drops");
+    let notes = |id: &str| report.observations.iter().any(|it| it.id == id);
     match report.endpoints.iter().all(is_hidden) {
-        _ if has_holes => ": the capture has holes",
+        _ if notes("asymmetric_capture") => ": of some connections only one direction was captured",
+        _ if notes("capture_drops") => ": the capture has holes",
         true => ": what they sent cannot be read (TLS, or an unknown protocol)",
         false => "",
     }
