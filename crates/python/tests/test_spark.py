@@ -33,6 +33,8 @@ from pyspark.sql import SparkSession
 from tcpwhy import spark as on_spark
 
 ROWS = ["connections", "exchanges", "stalls", "lookups", "findings"]
+# A short run takes longer to be optimised than it saves.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # Two places of a network: the second has copies with other names, and a pool whose file is cut in two.
 FIRST = ["nginx_nodelay_off.pcap", "slow_backend.pcap.zst", "dns_timeout.pcap", "loss_tail.pcap"]
 SECOND = ["loss_tail-healthy.pcap", "think_looks_nagle.pcap", "ipv6_python.pcap"]
@@ -77,6 +79,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.executor.memory", "1g")
+        .config("spark.driver.extraJavaOptions", JAVA)
+        .config("spark.executor.extraJavaOptions", JAVA)
         .config("spark.executorEnv.PYTHONPATH", paths)
         .config("spark.local.dir", str(tmp_path_factory.mktemp("spark")))
         .config("spark.sql.session.timeZone", "UTC")
