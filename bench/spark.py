@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -30,6 +31,8 @@ MIXES = ["think_looks_nagle", "loss_tail", "nginx_nodelay_off-healthy", "redis_c
 FILE_BYTES = 1 << 29
 TABLES = ("connections", "exchanges", "stalls", "lookups")
 BUCKETS = 256
+# Spark wants 450 MB of heap; one collector thread and the first compiler take least beside it.
+DRIVER_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MaxHeapFreeRatio=20 -XX:MinHeapFreeRatio=10"
 REPEATS = int(os.environ.get("REPEATS", "3"))
 WAYS = os.environ.get("WAYS", "point connection").split()
 # The targets.
@@ -116,7 +119,7 @@ def make(folder: Path, gigabytes: float) -> list[Path]:
             command = [os.environ["MULTIPLY"], "repeat", str(STORED / path.name), wanted]
             subprocess.run(command, stdout=out, check=True)
         made.append(path)
-    count = max(len(made), round(gigabytes * 1e9 / FILE_BYTES))
+    count = max(len(made), math.ceil(gigabytes * 1e9 / FILE_BYTES))
     for index in range(count):
         point = folder / "points" / f"web{index:03}"
         point.mkdir(parents=True)
@@ -150,7 +153,8 @@ def on_spark(
         builder.master(f"local-cluster[{executors},1,1600]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", "512m")
+        .config("spark.driver.memory", "480m")
+        .config("spark.driver.extraJavaOptions", DRIVER_JAVA)
         .config("spark.executor.memory", "1g")
         .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
         .config("spark.local.dir", work)
