@@ -31,8 +31,6 @@ MIXES = ["think_looks_nagle", "loss_tail", "nginx_nodelay_off-healthy", "redis_c
 FILE_BYTES = 1 << 29
 TABLES = ("connections", "exchanges", "stalls", "lookups")
 BUCKETS = 256
-# Spark wants 450 MB of heap; one collector thread and the first compiler take least beside it.
-DRIVER_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MaxHeapFreeRatio=20 -XX:MinHeapFreeRatio=10"
 REPEATS = int(os.environ.get("REPEATS", "3"))
 WAYS = os.environ.get("WAYS", "point connection").split()
 # The targets.
@@ -153,8 +151,7 @@ def on_spark(
         builder.master(f"local-cluster[{executors},1,1600]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", "480m")
-        .config("spark.driver.extraJavaOptions", DRIVER_JAVA)
+        .config("spark.driver.memory", "512m")
         .config("spark.executor.memory", "1g")
         .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
         .config("spark.local.dir", work)
