@@ -47,7 +47,7 @@ pub struct RequestResults {
     pub tls_first_bytes_ns: Vec<u64>,
     /// Bytes of the server's part of a TLS handshake, and those of a segment of the path.
     pub tls_handshake: Option<(u64, u64)>,
-    /// Number of connections that the server closed after an answer that does not announce it.
+    /// Number of connections that the server closed after their first answer, which does not announce it.
     pub closed_unannounced: u64,
     /// `true` if a request was sent or its response began, but the response did not end before the
     /// timeout.
@@ -145,7 +145,7 @@ impl RequestResults {
         for number in 0..REQUESTS {
             self.sent += 1;
             let (timing, response, sending) = match connection.ask_watching() {
-                Err(error) if number > 0 && was_closed(&error, before.rtt_min_ns) => {
+                Err(error) if number == 1 && was_closed(&error, before.rtt_min_ns) => {
                     self.closed_unannounced += 1;
                     break;
                 }
