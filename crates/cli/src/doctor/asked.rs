@@ -47,6 +47,8 @@ pub struct RequestResults {
     pub tls_first_bytes_ns: Vec<u64>,
     /// Bytes of the server's part of a TLS handshake, and those of a segment of the path.
     pub tls_handshake: Option<(u64, u64)>,
+    /// Number of connections that the server closed after their first answer, which does not announce it.
+    pub closed_unannounced: u64,
     /// `true` if a request was sent or its response began, but the response did not end before the
     /// timeout.
     pub is_stuck: bool,
@@ -98,7 +100,8 @@ impl RequestResults {
             }
             error => matches!(error, ExchangeError::Response(_)),
         };
-        self.status == Some(400) || self.error.as_ref().is_some_and(is_closed)
+        let is_silent = !self.is_answered() && self.error.as_ref().is_some_and(is_closed);
+        self.status == Some(400) || is_silent
     }
 
     /// Returns whether the server may speak HTTP/2 alone: it closes, resets, or talks something
@@ -139,19 +142,26 @@ impl RequestResults {
             return Ok(());
         }
         let mut before = Kernel::default();
-        for _ in 0..REQUESTS {
+        for number in 0..REQUESTS {
             self.sent += 1;
-            let (timing, response, window) = connection.ask_watching()?;
+            let (timing, response, sending) = match connection.ask_watching() {
+                Err(error) if number == 1 && was_closed(&error, before.rtt_min_ns) => {
+                    self.closed_unannounced += 1;
+                    break;
+                }
+                asked => asked?,
+            };
             let kernel = connection.kernel();
             let own = Kernel {
                 repeated: kernel.repeated.saturating_sub(before.repeated),
+                out_of_order: kernel.out_of_order.saturating_sub(before.out_of_order),
                 rwnd_limited_ns: kernel.rwnd_limited_ns.saturating_sub(before.rwnd_limited_ns),
                 ..kernel
             };
             before = kernel;
             self.measured.protocol = Protocol::Http1;
             let error = ErrorCode::of_http(response.status);
-            let request = OwnRequest { window, error, ..with(set_up, &timing, &own) };
+            let request = OwnRequest { sending, error, ..with(set_up, &timing, &own) };
             self.measured.requests.push(request);
             self.measured.software = response.server.or(self.measured.software.take());
             self.status = Some(response.status);
@@ -249,6 +259,11 @@ impl RequestResults {
         self.measured.requests.iter().map(own).max().unwrap_or(0)
     }
 
+    /// Median time from the first byte of an answer to the last, ns.
+    pub fn answer_ns(&self) -> u64 {
+        median_ns(self.measured.requests.iter().map(|it| it.pause_ns + it.receive_ns))
+    }
+
     /// Time spent in each layer, medians over the requests, ns.
     pub fn layers(&self) -> Layers {
         let of = |part: &dyn Fn(&OwnRequest) -> u64| {
@@ -260,8 +275,8 @@ impl RequestResults {
             connect_ns: of(&|it| it.connect_ns),
             tls_ns: of(&|it| it.tls_ns),
             tls_first_byte_ns: median_ns(self.tls_first_bytes_ns.iter().copied()),
-            server_ns: of(&|it| it.wait_ns.saturating_sub(it.rtt_ns)),
-            transfer_ns: of(&|it| it.pause_ns + it.receive_ns),
+            server_ns: of(&|it| it.wait_ns.saturating_sub(it.rtt_ns.max(it.sending.acked_ns))),
+            transfer_ns: of(&|it| it.sending_ns() + it.pause_ns + it.receive_ns),
             request_ns: of(&|it| it.wait_ns + it.pause_ns + it.receive_ns),
         }
     }
@@ -293,12 +308,22 @@ pub struct Layers {
     pub tls_ns: u64,
     /// The part of the TLS handshake before the server's first bytes.
     pub tls_first_byte_ns: u64,
-    /// From the request to the first byte of the response, less one round trip.
+    /// From the request to the first byte of the response, less one round trip, or less the time
+    /// until the request had arrived.
     pub server_ns: u64,
-    /// From the first byte of the response to the last.
+    /// The time of a request on its way beyond a round trip, and that from the first byte of the
+    /// response to the last.
     pub transfer_ns: u64,
     /// From the request to the last byte of the response, on an open connection.
     pub request_ns: u64,
+}
+
+/// Returns whether the server had closed the connection before the request could reach it: the end
+/// arrives sooner than a round trip after the request.
+fn was_closed(error: &ExchangeError, rtt_ns: u64) -> bool {
+    let ExchangeError::Io { after, source, .. } = error else { return false };
+    let ends = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
+    ends.contains(&source.kind()) && after.as_nanos() < rtt_ns.into()
 }
 
 /// Returns the number of bytes of a request and its answer.
@@ -316,6 +341,9 @@ fn with(set_up: OwnRequest, timing: &Timing, kernel: &Kernel) -> OwnRequest {
         out_of_order: kernel.out_of_order,
         wire_bytes: timing.wire_bytes,
         rwnd_limited_ns: kernel.rwnd_limited_ns,
+        after_pause_bytes: timing.after_pause_bytes,
+        mss_bytes: kernel.mss_bytes,
+        rcv_wnd_bytes: kernel.rcv_wnd_bytes,
         ..set_up
     }
 }

@@ -46,7 +46,7 @@ use steps::{ExaminationStep, Steps};
 use tcpwhy_core::experiment::{add_load, sentence, unresolved, weigh};
 use tcpwhy_core::model::experiment::Experiment;
 use tcpwhy_core::model::units::{bytes, counted, duration};
-use tcpwhy_core::model::{Cause, Class, Finding, Report};
+use tcpwhy_core::model::{Cause, Class, Finding, Report, Role};
 use tcpwhy_core::report::json;
 use tcpwhy_host::Entry;
 use tcpwhy_live::folder::Folder;
@@ -162,7 +162,12 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let kinds = asked_for.experiments(subject.tls.is_some());
     let alone = tapped.as_ref().map(|it| &it.report);
     let others = others(&opened, &subject, &addresses.connecting(), traffic.queries())?;
-    let kinds = worth_making(kinds, &asked, &subject, lookup_ns, &others, &mut steps);
+    let occasions = [
+        (Occasion::SlowRequests, asked.slowest_ns() >= SLOW_NS),
+        (Occasion::SlowAnswers, alone.is_none() && asked.answer_ns() >= LONG_NS),
+        (Occasion::SlowLookups, lookup_ns >= names::SLOW_NS && others.resolvers.len() > 1),
+    ];
+    let kinds = worth_making(kinds, &asked, &subject, &occasions, &mut steps);
     let usual_status = asked.status;
     let changing = Subject { budget: traffic.experiments(), usual_status, ..subject.clone() };
     let (experiments, refused) = experiments(&asked, &changing, kinds, &others, &mut steps);
@@ -172,13 +177,10 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
         None => loads::run(asked_for, &opened, &asked, &loading, alone, &mut steps),
     };
     let (mut report, packets) = diagnose(&asked, named, experiments, tapped, &target);
-    if asked.is_other_protocol() {
-        let ends = [Cause::Reset, Cause::NoAnswer, Cause::ErrorResponses];
-        report.findings.retain(|it| !ends.contains(&it.cause));
-    }
     for (connections, loaded) in loads.reports {
         add_load(&mut report, connections, loaded);
     }
+    report.findings.retain(|it| !is_explained(it, &asked));
     let is_answered = asked.is_answered();
     let seen = Subject { budget: traffic.sockets(), ..subject.clone() };
     let helper = &opened.helper;
@@ -189,7 +191,7 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
         .flatten();
     let host =
         place.map_or_else(Vec::new, |place| local::explain(&report, &place, helper, &mut steps));
-    let mut faults = faults::of(&report, &subject, &redirects, &addresses, &loads.measured);
+    let mut faults = faults::of(&report, &subject, &asked, &redirects, &addresses, &loads.measured);
     if asked.is_other_protocol() {
         faults.retain(|fault| fault.kind != faults::STATUS);
     }
@@ -226,6 +228,22 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
         (false, true) => ExitCode::SUCCESS,
         (false, false) => ExitCode::from(EXIT_UNEXAMINED),
     })
+}
+
+/// Returns whether the end of a connection or an error status is no fault of the server, or one that
+/// a sentence of its own states.
+fn is_explained(finding: &Finding, asked: &RequestResults) -> bool {
+    let ends = [Cause::Reset, Cause::IdleReset, Cause::NoAnswer];
+    match finding.cause {
+        // This client ends connections when their budget or time is spent.
+        Cause::Reset if finding.culprit.role == Role::Client => true,
+        Cause::ErrorResponses => asked.is_other_protocol(),
+        cause if ends.contains(&cause) => {
+            let is_closed = asked.closed_unannounced > 0 && asked.error.is_none();
+            is_closed || asked.is_other_protocol()
+        }
+        _ => false,
+    }
 }
 
 /// Prints the report for a target that could not be resolved because of its name servers.
@@ -407,14 +425,13 @@ fn others(
     Ok(Others { family, resolvers, resuming, queries })
 }
 
-/// Selects from the `wanted` experiments those that this target permits, and adds those that slow
-/// requests and look-ups suggest.
+/// Selects from the `wanted` experiments those that this target permits, and adds those whose
+/// occasion is given.
 fn worth_making(
     wanted: Vec<Kind>,
     asked: &RequestResults,
     subject: &Subject,
-    lookup_ns: u64,
-    others: &Others,
+    occasions: &[(Occasion, bool)],
     steps: &mut Steps,
 ) -> Vec<Kind> {
     if wanted.is_empty() || subject.target.scheme == Scheme::Tcp {
@@ -433,12 +450,8 @@ fn worth_making(
         return Vec::new();
     }
     let mut kinds = wanted;
-    let occasions = [
-        (Occasion::SlowRequests, asked.slowest_ns() >= SLOW_NS),
-        (Occasion::SlowLookups, lookup_ns >= names::SLOW_NS && others.resolvers.len() > 1),
-    ];
-    for (occasion, _) in occasions.into_iter().filter(|(_, is_given)| *is_given) {
-        let more: Vec<_> = Kind::on(occasion).filter(|it| !kinds.contains(it)).collect();
+    for (occasion, _) in occasions.iter().filter(|(_, is_given)| *is_given) {
+        let more: Vec<_> = Kind::on(*occasion).filter(|it| !kinds.contains(it)).collect();
         kinds.extend(more);
     }
     kinds

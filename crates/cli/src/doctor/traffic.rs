@@ -213,17 +213,20 @@ impl Traffic {
 }
 
 /// Returns the most that experiments send to the target: those that are wanted, and those that
-/// slow requests may add.
+/// slow requests and slow answers may add.
 fn experiments(speaks_http: bool, kinds: &[Kind], buffer_bytes: u64) -> Limits {
     if !speaks_http || kinds.is_empty() {
         return Limits::NOTHING;
     }
-    let added = Kind::on(Occasion::SlowRequests).filter(|it| !kinds.contains(it));
-    let to_target = kinds.iter().copied().chain(added).filter(|it| !it.asks_resolvers());
-    let requests = to_target.map(most_requests).sum();
+    let slow = Kind::on(Occasion::SlowRequests).chain(Kind::on(Occasion::SlowAnswers));
+    let added = slow.filter(|it| !kinds.contains(it));
+    let all = kinds.iter().copied().chain(added);
+    let to_target: Vec<Kind> = all.filter(|it| !it.asks_resolvers()).collect();
+    let requests = to_target.iter().copied().map(most_requests).sum();
+    let others: u64 = to_target.iter().map(|it| PAIRS_MAX * it.connections_of_pair()).sum();
     Limits {
         requests,
-        connections: requests,
+        connections: requests + others,
         connections_at_once: AT_ONCE,
         bytes: EXPERIMENTS_BYTES + AT_ONCE * buffer_bytes,
     }

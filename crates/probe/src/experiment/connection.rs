@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustls::{ClientConfig, ClientConnection, HandshakeKind};
 use socket2::{Domain, Protocol, Socket, Type};
-use tcpwhy_core::experiment::PeerWindow;
+use tcpwhy_core::experiment::Sending;
 
 use crate::budget::{Budget, Exceeded, Metered};
 use crate::http::{Answers, Progress, Request, Response, ResponseError, ResponseReader, http2};
@@ -165,6 +165,10 @@ pub struct Kernel {
     pub rwnd_limited_ns: u64,
     /// Segment size towards the peer, bytes.
     pub mss_bytes: u64,
+    /// The window offered to the peer, bytes; 0 if the kernel does not say it.
+    pub rcv_wnd_bytes: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
 }
 
 /// An open connection.
@@ -255,19 +259,18 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Sends the request as [`ask`](Self::ask) does, and observes the server's window while the
-    /// body is sent.
+    /// Sends the request as [`ask`](Self::ask) does, and observes the own socket if it has a body.
     ///
     /// # Errors As for [`ask`](Self::ask).
-    pub fn ask_watching(&mut self) -> Result<(Timing, Response, PeerWindow), ExchangeError> {
+    pub fn ask_watching(&mut self) -> Result<(Timing, Response, Sending), ExchangeError> {
         #[cfg(target_os = "linux")]
         if !self.subject.request.body.is_empty()
             && let Ok(socket) = self.socket.socket().try_clone()
         {
-            let (asked, window) = super::window::watched(&socket, || self.ask());
-            return asked.map(|(timing, response)| (timing, response, window));
+            let (asked, sending) = super::window::watched(&socket, || self.ask());
+            return asked.map(|(timing, response)| (timing, response, sending));
         }
-        self.ask().map(|(timing, response)| (timing, response, PeerWindow::Unknown))
+        self.ask().map(|(timing, response)| (timing, response, Sending::default()))
     }
 
     /// Sends the request with `Expect: 100-continue`: the body is sent when the server asks for it,
@@ -350,24 +353,17 @@ impl<'a> Connection<'a> {
     }
 
     /// Returns the kernel's values for the connection.
-    #[cfg(target_os = "linux")]
     pub fn kernel(&self) -> Kernel {
-        let Ok(info) = tcpwhy_live::sys::tcp_info(self.socket.socket().as_fd()) else {
-            return Kernel::default();
-        };
-        Kernel {
-            rtt_min_ns: info.tcpi_min_rtt_us.saturating_mul(1_000),
-            repeated: info.tcpi_total_retrans,
-            out_of_order: info.tcpi_rcv_ooopack,
-            rwnd_limited_ns: info.tcpi_rwnd_limited_us.saturating_mul(1_000),
-            mss_bytes: info.tcpi_snd_mss_bytes,
-        }
+        kernel_of(self.socket.socket())
     }
 
-    /// Returns zeros, because only Linux has these values.
-    #[cfg(not(target_os = "linux"))]
-    pub fn kernel(&self) -> Kernel {
-        Kernel::default()
+    /// Returns the socket again, for another thread that looks at its state.
+    ///
+    /// # Errors
+    /// The system gives no further descriptor.
+    pub fn watched(&self) -> Result<TcpStream, ExchangeError> {
+        let again = self.socket.socket().try_clone();
+        again.map_err(|source| io_error(RequestStep::Connect, Instant::now(), source))
     }
 
     fn shake(&mut self, config: &Arc<ClientConfig>) -> Result<(), ExchangeError> {
@@ -450,6 +446,29 @@ impl<'a> Connection<'a> {
     fn arm(&self) {
         arm(self.socket.socket(), self.settings);
     }
+}
+
+/// Returns the kernel's values for a socket.
+#[cfg(target_os = "linux")]
+pub fn kernel_of(socket: &TcpStream) -> Kernel {
+    let Ok(info) = tcpwhy_live::sys::tcp_info(socket.as_fd()) else {
+        return Kernel::default();
+    };
+    Kernel {
+        rtt_min_ns: info.tcpi_min_rtt_us.saturating_mul(1_000),
+        repeated: info.tcpi_total_retrans,
+        out_of_order: info.tcpi_rcv_ooopack,
+        rwnd_limited_ns: info.tcpi_rwnd_limited_us.saturating_mul(1_000),
+        mss_bytes: info.tcpi_snd_mss_bytes,
+        rcv_wnd_bytes: info.tcpi_rcv_wnd_bytes.unwrap_or(0),
+        received_bytes: info.tcpi_bytes_received,
+    }
+}
+
+/// Returns zeros, because only Linux has these values.
+#[cfg(not(target_os = "linux"))]
+pub fn kernel_of(_: &TcpStream) -> Kernel {
+    Kernel::default()
 }
 
 /// Sets the option for quick ACKs again: the kernel leaves that mode by itself (tcp(7)).
