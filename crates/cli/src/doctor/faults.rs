@@ -15,7 +15,7 @@ pub const STATUS: &str = "status";
 /// A fault: docs/report.schema.json, `doctor.faults`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OutsideFault {
-    /// `redirect`, `address`, `limit`, `status` or `failure`.
+    /// `redirect`, `address`, `limit`, `status` or `failure`, or one of those in `doctor/http2.rs`.
     pub kind: &'static str,
     /// The fault in one sentence.
     pub headline: String,

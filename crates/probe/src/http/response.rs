@@ -5,6 +5,8 @@ use std::mem::MaybeUninit;
 
 use tcpwhy_core::app;
 
+use super::http2;
+
 /// Greatest number of bytes of a header section.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
 /// Greatest number of header fields.
@@ -91,6 +93,9 @@ pub enum ResponseError {
     /// The bytes are not HTTP/1.
     #[error("the answer is not HTTP/1.1: {0}")]
     NotHttp(String),
+    /// The bytes are HTTP/2.
+    #[error("the server answers in HTTP/2 and not in HTTP/1.1; use --http2")]
+    Http2,
     /// A header section does not end.
     #[error("the header section of the answer is longer than 64 KiB")]
     HeaderTooLong,
@@ -264,6 +269,7 @@ impl ResponseReader {
                 return Err(ResponseError::HeaderTooLong);
             }
             Ok(httparse::Status::Partial) => return Ok(None),
+            Err(_) if http2::begins(bytes) => return Err(ResponseError::Http2),
             Err(error) => return Err(ResponseError::NotHttp(error.to_string())),
         };
         let status = head.code.unwrap_or(0);

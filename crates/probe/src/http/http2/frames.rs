@@ -85,6 +85,8 @@ pub struct Wait {
     pub lasted: Duration,
     /// `true` if the window of the connection was used up, `false` if that of the stream was.
     pub of_connection: bool,
+    /// The greatest size that this window had had before, bytes.
+    pub window_bytes: u32,
 }
 
 /// What the frames of a connection have shown so far.
@@ -98,8 +100,6 @@ pub struct Seen {
     pub resets: Option<(Code, u64)>,
     /// The greatest window of the connection that the server has offered, bytes.
     pub connection_window_bytes: u32,
-    /// The greatest window of a stream with a request body that the server has offered, bytes.
-    pub stream_window_bytes: u32,
     /// The waits of request bodies for windows, in order.
     pub waits: Vec<Wait>,
     /// `true` if the server's first bytes are those of an HTTP/1 response.
@@ -113,10 +113,27 @@ impl Default for Seen {
             go_away: None,
             resets: None,
             connection_window_bytes: WINDOW_BYTES,
-            stream_window_bytes: 0,
             waits: Vec::new(),
             is_http1: false,
         }
+    }
+}
+
+impl Seen {
+    /// Adds what another connection to the same server has shown.
+    pub fn add(&mut self, other: Seen) {
+        self.settings = other.settings.or(self.settings);
+        let error = |it: &GoAway| it.code != Code(0);
+        self.go_away = self.go_away.filter(error).or(other.go_away).or(self.go_away);
+        self.resets = match (self.resets, other.resets) {
+            (Some((code, before)), Some((_, more))) => Some((code, before + more)),
+            (before, more) => before.or(more),
+        };
+        self.connection_window_bytes =
+            self.connection_window_bytes.max(other.connection_window_bytes);
+        let room = KEPT_MAX - self.waits.len();
+        self.waits.extend(other.waits.into_iter().take(room));
+        self.is_http1 |= other.is_http1;
     }
 }
 
@@ -191,8 +208,10 @@ struct Windows {
 #[derive(Debug)]
 struct StreamWindow {
     left: i64,
-    /// Begin of its wait, and whether it waits for the connection's window.
-    waits: Option<(Instant, bool)>,
+    /// The greatest value of `left` so far.
+    most: i64,
+    /// Begin of its wait, whether it waits for the connection's window, and the size of that window.
+    waits: Option<(Instant, bool, u32)>,
 }
 
 impl Windows {
@@ -201,11 +220,17 @@ impl Windows {
         for stream in self.streams.values_mut() {
             let is_blocked = stream.left <= 0 || self.connection <= 0;
             match (is_blocked, stream.waits) {
-                (true, None) => stream.waits = Some((Instant::now(), stream.left > 0)),
-                (false, Some((since, of_connection))) => {
+                (true, None) => {
+                    let of_connection = stream.left > 0;
+                    let own = size(stream.most);
+                    let most = if of_connection { seen.connection_window_bytes } else { own };
+                    stream.waits = Some((Instant::now(), of_connection, most));
+                }
+                (false, Some((since, of_connection, window_bytes))) => {
                     stream.waits = None;
                     if seen.waits.len() < KEPT_MAX {
-                        seen.waits.push(Wait { lasted: since.elapsed(), of_connection });
+                        let lasted = since.elapsed();
+                        seen.waits.push(Wait { lasted, of_connection, window_bytes });
                     }
                 }
                 _ => {}
@@ -213,12 +238,15 @@ impl Windows {
         }
     }
 
-    fn offer(&self, seen: &mut Seen) {
-        let size = |left: i64| u32::try_from(left.max(0)).unwrap_or(u32::MAX);
+    fn offer(&mut self, seen: &mut Seen) {
         seen.connection_window_bytes = seen.connection_window_bytes.max(size(self.connection));
-        let most = self.streams.values().map(|it| it.left).max().unwrap_or(0);
-        seen.stream_window_bytes = seen.stream_window_bytes.max(size(most));
+        self.streams.values_mut().for_each(|it| it.most = it.most.max(it.left));
     }
+}
+
+/// Returns what is left of a window, bytes; a window can be negative (RFC 9113 §6.9.2).
+fn size(left: i64) -> u32 {
+    u32::try_from(left.max(0)).unwrap_or(u32::MAX)
 }
 
 /// Observes a connection of a client.
@@ -254,7 +282,9 @@ impl Observer {
             match frame.kind {
                 HEADERS if !ends => {
                     let left = seen.settings.unwrap_or_default().initial_window_size.into();
-                    windows.streams.insert(frame.stream, StreamWindow { left, waits: None });
+                    windows
+                        .streams
+                        .insert(frame.stream, StreamWindow { left, most: left, waits: None });
                 }
                 DATA => {
                     windows.connection -= i64::from(frame.length);
@@ -311,7 +341,10 @@ impl Observer {
             }
             RST_STREAM => {
                 windows.streams.remove(&frame.stream);
-                let Some(code) = number(payload, 0).map(Code) else { return };
+                // Without an error it follows an answer before the end of the request (§8.1).
+                let Some(code) = number(payload, 0).map(Code).filter(|it| it.0 != 0) else {
+                    return;
+                };
                 let (first, count) = seen.resets.unwrap_or((code, 0));
                 seen.resets = Some((first, count + 1));
             }
@@ -404,7 +437,10 @@ mod tests {
             assert_eq!(seen.connection_window_bytes, WINDOW_BYTES + 100_000);
             assert_eq!(seen.resets, Some((Code(11), 2)));
             let go_away = seen.go_away.unwrap();
-            assert_eq!((go_away.code.to_string(), go_away.last_stream), ("ENHANCE_YOUR_CALM".into(), 5));
+            assert_eq!(
+                (go_away.code.to_string(), go_away.last_stream),
+                ("ENHANCE_YOUR_CALM".into(), 5)
+            );
             assert_eq!((observer.take_header_bytes(1), observer.take_header_bytes(1)), (309, 0));
             assert!(!observer.seen.is_http1);
         }
@@ -428,7 +464,7 @@ mod tests {
         // The last byte of a body waits for nothing.
         observer.sends(&frame(DATA, END_STREAM, 1, &[0; 50]));
         observer.receives(&frame(WINDOW_UPDATE, 0, 1, &50_u32.to_be_bytes()));
-        assert_eq!((observer.seen.waits.len(), observer.seen.stream_window_bytes), (1, 100));
+        assert_eq!((observer.seen.waits.len(), wait.window_bytes), (1, 100));
     }
 
     #[test]

@@ -47,6 +47,9 @@ pub enum Http2Error {
     /// The connection was closed before the answer was complete.
     #[error("the connection was closed before the answer was complete")]
     Closed,
+    /// As many streams as the server allows are open, and one more waits for its turn.
+    #[error("as many streams as the server allows are open")]
+    Busy,
     /// The request cannot be sent in HTTP/2.
     #[error("the request cannot be sent in HTTP/2: {0}")]
     Request(String),
@@ -182,8 +185,7 @@ impl Session {
         let ready = Arc::new(Ready::default());
         let waker = Waker::from(ready.clone());
         // The pipe takes the preface at once.
-        let begun =
-            pin!(builder.handshake(pipe.clone())).poll(&mut Context::from_waker(&waker));
+        let begun = pin!(builder.handshake(pipe.clone())).poll(&mut Context::from_waker(&waker));
         let (sender, connection) = match begun {
             Poll::Ready(begun) => begun.map_err(|error| Http2Error::Protocol(error.to_string()))?,
             Poll::Pending => return Err(Http2Error::Protocol("the preface waits".to_owned())),
@@ -200,16 +202,14 @@ impl Session {
     /// until another one ends.
     ///
     /// # Errors
-    /// The connection has ended or accepts no more streams, or the request is not valid.
+    /// The connection has ended, [`Http2Error::Busy`], or the request is not valid.
     pub fn send(&mut self, request: &Prepared, key: usize) -> Result<(), Http2Error> {
         let waker = self.waker.clone();
         let mut context = Context::from_waker(&waker);
         match self.sender.poll_ready(&mut context) {
             Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(error)) => return Err(self.error(&error)),
-            Poll::Pending => {
-                return Err(Http2Error::Request("another stream waits to be opened".to_owned()));
-            }
+            Poll::Pending => return Err(Http2Error::Busy),
         }
         let head = request.head();
         let has_body = !request.body.is_empty();
@@ -270,9 +270,39 @@ impl Session {
         Ok(())
     }
 
+    /// Resets the stream with this key, whose answer is no longer wanted.
+    pub fn cancel(&mut self, key: usize) {
+        let is_own = |it: &Slot| it.exchange.as_ref().is_some_and(|exchange| exchange.key == key);
+        if let Some(index) = self.slots.iter().position(is_own) {
+            // The library sends RST_STREAM for a stream that nobody holds.
+            self.slots[index].exchange = None;
+            self.free.push(index);
+        }
+    }
+
     /// Returns whether bytes are to be sent.
     pub fn has_unsent(&self) -> bool {
         !self.pipe.bytes().unsent().is_empty()
+    }
+
+    /// Has the library read what has come, and write into the place of what was sent.
+    fn drive(&mut self) {
+        let waker = self.waker.clone();
+        if let Some(connection) = &mut self.connection
+            && Pin::new(connection).poll(&mut Context::from_waker(&waker)).is_ready()
+        {
+            // Each stream gets the error of the connection as its own.
+            self.connection = None;
+        }
+    }
+
+    /// Returns whether a request body is not sent to its end.
+    pub fn is_uploading(&self) -> bool {
+        self.has_unsent()
+            || self
+                .slots
+                .iter()
+                .any(|it| it.exchange.as_ref().is_some_and(|exchange| exchange.upload.is_some()))
     }
 
     /// Returns what the frames of the connection have shown so far.
@@ -298,16 +328,9 @@ impl Session {
     /// Works off what was received, and calls `on` with the key and the progress of each stream that has
     /// made some.
     pub fn advance(&mut self, mut on: impl FnMut(usize, Event)) {
-        let waker = self.waker.clone();
-        let mut context = Context::from_waker(&waker);
         loop {
             self.ready.connection.store(false, Ordering::Relaxed);
-            if let Some(connection) = &mut self.connection
-                && Pin::new(connection).poll(&mut context).is_ready()
-            {
-                // Each stream gets the error of the connection as its own.
-                self.connection = None;
-            }
+            self.drive();
             let streams = std::mem::take(&mut *self.ready.streams());
             for &index in &streams {
                 self.slots[index].wake.is_queued.store(false, Ordering::Relaxed);

@@ -147,7 +147,8 @@ fn a_body_is_sent_as_far_as_the_window_goes() {
     it.come(&frame(HEADERS, END_HEADERS | END_STREAM, 1, OK));
     let seen = it.session.seen();
     assert_eq!((it.status(0), seen.waits.len()), (Some(200), 2));
-    assert_eq!((seen.stream_window_bytes, seen.connection_window_bytes), (1_000, WINDOW_BYTES));
+    assert_eq!((seen.waits[0].window_bytes, seen.waits[0].of_connection), (1_000, false));
+    assert_eq!(seen.connection_window_bytes, WINDOW_BYTES);
 }
 
 #[test]
