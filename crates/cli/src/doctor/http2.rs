@@ -102,7 +102,12 @@ impl Http2 {
     }
 
     /// Sends several requests on the streams of one connection, and as many rounds alone.
-    pub fn ask_at_once(&mut self, subject: &Subject, steps: &mut Steps) {
+    pub fn ask_at_once(&mut self, subject: &Subject, exchange_bytes: u64, steps: &mut Steps) {
+        if subject.budget.left_bytes() < REQUESTS * exchange_bytes {
+            let size = bytes(exchange_bytes);
+            let why = format!("with {size} for each answer it would exceed the budget");
+            return steps.skipped("streams", why);
+        }
         let began = Instant::now();
         match AtOnce::measure(subject, STREAMS) {
             Ok(streams) => {

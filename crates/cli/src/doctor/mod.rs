@@ -173,7 +173,7 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let mut http2 = Http2::of(&asked);
     let welcomes = refused.is_none() && asked.welcomes_streams(asked_for, &subject);
     if let Some(http2) = http2.as_mut().filter(|_| welcomes) {
-        http2.ask_at_once(&changing, &mut steps);
+        http2.ask_at_once(&changing, asked.exchange_bytes_max(&subject), &mut steps);
     }
     let loading = Subject { budget: traffic.load(), ..subject.clone() };
     let loads = match refused {
@@ -447,6 +447,12 @@ fn worth_making(
         return Vec::new();
     }
     let mut kinds = wanted;
+    if asked.http2.is_some() {
+        // Their writes and `Expect` are of HTTP/1.1.
+        for kind in kinds.extract_if(.., |kind| kind.needs_body()) {
+            steps.skipped(kind.name(), "it concerns HTTP/1.1 alone: --http1.1");
+        }
+    }
     let occasions = [
         (Occasion::SlowRequests, asked.slowest_ns() >= SLOW_NS),
         (Occasion::SlowLookups, lookup_ns >= names::SLOW_NS && others.resolvers.len() > 1),

@@ -12,11 +12,12 @@ use tcpwhy_core::model::{Cause, Culprit, Role};
 use tcpwhy_core::wire::{Endpoint, Side};
 
 use crate::budget::Budget;
+use crate::http::http2::OwnWindows;
 
 use super::connection::{ExchangeError, Settings, Subject};
 use super::requests::{
     expecting, handshake, held_by, is_kept, large_and_small, new, new_or_used, once, resuming,
-    together, with_header,
+    speaks_http2, together, with_header,
 };
 use super::resolver;
 use super::statistics::{Coin, Shown};
@@ -153,6 +154,20 @@ kinds! {
             let rcvbuf_bytes = arm.of(Some(SMALL_BUFFER_BYTES), None);
             once(it.subject, Settings { rcvbuf_bytes, ..Settings::default() })
         }),
+        ..PLAIN
+    }
+    /// The client offers large windows of HTTP/2, instead of those of the standard.
+    Http2Window = "http2-window" {
+        run: |it, coin| {
+            if !speaks_http2(it.subject)? {
+                return Err(Skipped::DoesNotApply("the target is not asked in HTTP/2"));
+            }
+            it.pairs(coin, |arm| {
+                let windows = arm.of(OwnWindows::STANDARD, OwnWindows::default());
+                once(it.subject, Settings { windows, ..Settings::default() })
+            })
+        },
+        requests_beside: 1,
         ..PLAIN
     }
     /// The client connects to an address of the other family.

@@ -42,6 +42,11 @@ pub fn is_kept(subject: &Subject) -> Result<bool, ExchangeError> {
     Ok(response.keep_alive)
 }
 
+/// Returns whether a connection speaks HTTP/2.
+pub fn speaks_http2(subject: &Subject) -> Result<bool, ExchangeError> {
+    Ok(Connection::open(subject, Settings::default())?.seen().is_some())
+}
+
 /// Measures a request on a new connection, without the connection set-up.
 pub fn once(subject: &Subject, settings: Settings) -> Result<Trial, ExchangeError> {
     on_one_connection(subject, settings, (0, 1))

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use h2::{RecvStream, SendStream};
 
-use super::frames::{Code, HEADER_BYTES, Seen};
+use super::frames::{Code, HEADER_BYTES, Seen, WINDOW_BYTES};
 use super::message::{Prepared, response};
 use super::pipe::Pipe;
 use crate::http::Response;
@@ -75,6 +75,11 @@ pub struct OwnWindows {
     pub stream: u32,
     /// Of the connection.
     pub connection: u32,
+}
+
+impl OwnWindows {
+    /// The windows of a client that states none (RFC 9113 §6.9.2).
+    pub const STANDARD: OwnWindows = OwnWindows { stream: WINDOW_BYTES, connection: WINDOW_BYTES };
 }
 
 impl Default for OwnWindows {
