@@ -1,5 +1,6 @@
 //! Sends requests one at a time, to measure what a single request waits for.
 
+use super::args::Doctor;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 use tcpwhy_core::app::{ErrorCode, Protocol};
@@ -9,6 +10,8 @@ use tcpwhy_probe::Scheme;
 use tcpwhy_probe::experiment::{
     Connection, ExchangeError, Kernel, RequestStep, Settings, Subject, Timing,
 };
+use tcpwhy_probe::http::HttpVersions;
+use tcpwhy_probe::http::http2::{Http2Error, Seen};
 use tcpwhy_probe::tls::{TlsOptions, client_config};
 
 /// Number of connections, and of requests on each.
@@ -52,6 +55,10 @@ pub struct RequestResults {
     /// `true` if a request was sent or its response began, but the response did not end before the
     /// timeout.
     pub is_stuck: bool,
+    /// What the frames of HTTP/2 have shown, if it was spoken.
+    pub http2: Option<Seen>,
+    /// Number of requests that a `GOAWAY` left unprocessed.
+    pub unprocessed: u64,
 }
 
 impl RequestResults {
@@ -85,7 +92,7 @@ impl RequestResults {
             asked.measured.requests.clear();
             asked.error = Some(ExchangeError::TlsPort);
         } else if !asked.is_answered() && asked.may_be_http2() && speaks_http2(subject) {
-            asked.error = Some(ExchangeError::Http2);
+            asked.error = Some(ExchangeError::OnlyHttp2);
         }
         asked
     }
@@ -98,7 +105,12 @@ impl RequestResults {
                 let closes = [ErrorKind::ConnectionReset, ErrorKind::UnexpectedEof];
                 *step == RequestStep::Answer && closes.contains(&source.kind())
             }
-            error => matches!(error, ExchangeError::Response(_)),
+            error => matches!(
+                error,
+                ExchangeError::Response(_)
+                    | ExchangeError::OnlyHttp1
+                    | ExchangeError::Stream(Http2Error::Protocol(_))
+            ),
         };
         let is_silent = !self.is_answered() && self.error.as_ref().is_some_and(is_closed);
         self.status == Some(400) || is_silent
@@ -113,7 +125,21 @@ impl RequestResults {
     /// Returns whether the server speaks another protocol than the one in which it was asked. What
     /// it did with these requests is no fault of its own.
     pub fn is_other_protocol(&self) -> bool {
-        matches!(self.error, Some(ExchangeError::TlsPort | ExchangeError::Http2))
+        matches!(
+            self.error,
+            Some(ExchangeError::TlsPort | ExchangeError::OnlyHttp1 | ExchangeError::OnlyHttp2)
+        )
+    }
+
+    /// Returns whether requests on several streams at once may follow.
+    pub fn welcomes_streams(&self, wanted: &Doctor, subject: &Subject) -> bool {
+        self.is_answered()
+            && self.error.is_none()
+            && self.unsuccessful.is_none()
+            && !self.is_short
+            && !wanted.no_experiments
+            && wanted.experiment.is_empty()
+            && subject.request.is_idempotent()
     }
 
     fn on_one(
@@ -123,6 +149,26 @@ impl RequestResults {
         follows: bool,
     ) -> Result<(), ExchangeError> {
         let mut connection = Connection::open(subject, Settings::default())?;
+        let asked = self.ask_on(&mut connection, subject, lookup_ns, follows);
+        if let Some(seen) = connection.seen() {
+            match &mut self.http2 {
+                Some(before) => before.add(seen),
+                None => self.http2 = Some(seen),
+            }
+        }
+        if let Err(ExchangeError::Stream(Http2Error::GoAway(_))) = asked {
+            self.unprocessed += 1;
+        }
+        asked
+    }
+
+    fn ask_on(
+        &mut self,
+        connection: &mut Connection<'_>,
+        subject: &Subject,
+        lookup_ns: u64,
+        follows: bool,
+    ) -> Result<(), ExchangeError> {
         if let Some(local) = connection.local() {
             self.measured.client = local.into();
         }
@@ -159,7 +205,8 @@ impl RequestResults {
                 ..kernel
             };
             before = kernel;
-            self.measured.protocol = Protocol::Http1;
+            let is_http2 = connection.seen().is_some();
+            self.measured.protocol = if is_http2 { Protocol::Http2 } else { Protocol::Http1 };
             let error = ErrorCode::of_http(response.status);
             let request = OwnRequest { sending, error, ..with(set_up, &timing, &own) };
             self.measured.requests.push(request);
@@ -352,17 +399,20 @@ fn with(set_up: OwnRequest, timing: &Timing, kernel: &Kernel) -> OwnRequest {
 fn speaks_tls(subject: &Subject) -> bool {
     let any = TlsOptions { insecure: true, ..TlsOptions::default() };
     let Ok(config) = client_config(&any) else { return false };
-    let asked = Subject { tls: Some(config), ..subject.clone() };
+    let versions = HttpVersions::Any;
+    let asked = Subject { tls: Some(config), versions, ..subject.clone() };
     Connection::open(&asked, Settings::default()).is_ok()
 }
 
 /// Returns whether the server speaks HTTP/2: with prior knowledge, or by ALPN over TLS, whatever its
 /// certificate is.
 fn speaks_http2(subject: &Subject) -> bool {
-    let any = TlsOptions { insecure: true, http2: true, ..TlsOptions::default() };
+    let versions = HttpVersions::Http2;
+    let any = TlsOptions { insecure: true, versions, ..TlsOptions::default() };
     let config = subject.tls.as_ref().map(|_| client_config(&any));
     let Ok(tls) = config.transpose() else { return false };
-    let asked = Subject { tls, ..subject.clone() };
+    // The preface is sent by hand.
+    let asked = Subject { tls, versions: HttpVersions::Http1, ..subject.clone() };
     Connection::open(&asked, Settings::default()).is_ok_and(|mut it| it.speaks_http2())
 }
 

@@ -16,7 +16,8 @@ pub const STATUS: &str = "status";
 /// A fault: docs/report.schema.json, `doctor.faults`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OutsideFault {
-    /// `redirect`, `address`, `limit`, `status`, `close` or `failure`.
+    /// `redirect`, `address`, `limit`, `status`, `close` or `failure`, or one of those in
+    /// `doctor/http2.rs`.
     pub kind: &'static str,
     /// The fault in one sentence.
     pub headline: String,

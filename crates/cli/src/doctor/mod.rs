@@ -12,6 +12,7 @@ mod args;
 mod asked;
 mod error;
 mod faults;
+mod http2;
 mod loads;
 mod local;
 mod names;
@@ -30,6 +31,7 @@ use crate::tap::{Tap, Tapped};
 use crate::{output, proxy, sandbox, terminal};
 use asked::{Layers, RequestResults};
 use faults::OutsideFault;
+use http2::Http2;
 use loads::Loaded;
 use place::{Place, Places};
 use redirects::{Redirect, Redirects};
@@ -109,6 +111,8 @@ struct Walk<'a> {
     budget: Amount<Limits>,
     sent: Amount<Spent>,
     layers: Layers,
+    /// What HTTP/2 shows, if it was spoken.
+    http2: Option<Http2>,
     loads: Vec<Loaded>,
     /// Audit entries that explain findings, if the server is on this machine.
     host: Vec<Entry>,
@@ -171,6 +175,11 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let usual_status = asked.status;
     let changing = Subject { budget: traffic.experiments(), usual_status, ..subject.clone() };
     let (experiments, refused) = experiments(&asked, &changing, kinds, &others, &mut steps);
+    let mut http2 = Http2::of(&asked);
+    let welcomes = refused.is_none() && asked.welcomes_streams(asked_for, &subject);
+    if let Some(http2) = http2.as_mut().filter(|_| welcomes) {
+        http2.ask_at_once(&changing, asked.exchange_bytes_max(&subject), &mut steps);
+    }
     let loading = Subject { budget: traffic.load(), ..subject.clone() };
     let loads = match refused {
         Some(why) => loads::Loads::skipped(why, &mut steps),
@@ -192,6 +201,8 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let host =
         place.map_or_else(Vec::new, |place| local::explain(&report, &place, helper, &mut steps));
     let mut faults = faults::of(&report, &subject, &asked, &redirects, &addresses, &loads.measured);
+    let of_http2 = http2.iter().flat_map(|it| it.faults(&subject, asked.layers().request_ns));
+    faults.extend(of_http2);
     if asked.is_other_protocol() {
         faults.retain(|fault| fault.kind != faults::STATUS);
     }
@@ -208,11 +219,13 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
             .into_iter()
             .flatten()
             .chain(asked.tls_words())
+            .chain(http2.iter().flat_map(Http2::words))
             .chain(loads::saturation(&loads.measured, asked.layers().request_ns))
             .collect(),
         budget: traffic.most(),
         sent: traffic.sent(),
         layers: asked.layers(),
+        http2,
         loads: loads.measured,
         host,
         verdict,
@@ -268,6 +281,7 @@ fn tell_unresolved(
         budget: traffic.most(),
         sent: traffic.sent(),
         layers: Layers::default(),
+        http2: None,
         loads: Vec::new(),
         host: Vec::new(),
         verdict: format!("{} does not resolve: name servers are at fault.", target.host),
@@ -335,7 +349,7 @@ impl Opened {
                     .map_err(|source| DoctorError::Body { path: path.to_owned(), source })?,
             },
         };
-        let tls = asked.trust.tls();
+        let tls = asked.trust.tls(asked.versions);
         sandbox::confine_measuring(bundle.as_ref().map(|it| it.folder.as_fd()));
         Ok(Self { helper, body, tls, bundle })
     }
@@ -450,6 +464,12 @@ fn worth_making(
         return Vec::new();
     }
     let mut kinds = wanted;
+    if asked.http2.is_some() {
+        // Their writes and `Expect` are of HTTP/1.1.
+        for kind in kinds.extract_if(.., |kind| kind.needs_body()) {
+            steps.skipped(kind.name(), "it concerns HTTP/1.1 alone: --http1.1");
+        }
+    }
     for (occasion, _) in occasions.iter().filter(|(_, is_given)| *is_given) {
         let more: Vec<_> = Kind::on(*occasion).filter(|it| !kinds.contains(it)).collect();
         kinds.extend(more);

@@ -8,13 +8,16 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustls::{ClientConfig, ClientConnection, HandshakeKind};
+use rustls::{AlertDescription, ClientConfig, ClientConnection, HandshakeKind};
 use socket2::{Domain, Protocol, Socket, Type};
 use tcpwhy_core::experiment::Sending;
 
 use crate::budget::{Budget, Exceeded, Metered};
-use crate::http::{Answers, Progress, Request, Response, ResponseError, ResponseReader, http2};
-use crate::target::Target;
+use crate::http::http2::{self, Http2Error, OwnWindows, Seen, Session};
+use crate::http::{
+    Answers, HttpVersions, Progress, Request, Response, ResponseError, ResponseReader,
+};
+use crate::target::{Scheme, Target};
 use crate::tls::{sentence, server_name};
 
 /// Greatest number of bytes of one read.
@@ -36,6 +39,8 @@ pub struct Settings {
     pub rcvbuf_bytes: Option<usize>,
     /// `TCP_MAXSEG`, bytes; `None` for the size that the path allows.
     pub mss_bytes: Option<u32>,
+    /// The windows of HTTP/2.
+    pub windows: OwnWindows,
 }
 
 impl Default for Settings {
@@ -46,6 +51,7 @@ impl Default for Settings {
             two_writes: false,
             rcvbuf_bytes: None,
             mss_bytes: None,
+            windows: OwnWindows::default(),
         }
     }
 }
@@ -61,6 +67,8 @@ pub struct Subject {
     pub request: Request,
     /// The TLS configuration; `None` for plain HTTP.
     pub tls: Option<Arc<ClientConfig>>,
+    /// The versions of HTTP, which the TLS configuration offers.
+    pub versions: HttpVersions,
     /// Longest time of a connection set-up, and of each request.
     pub timeout: Duration,
     /// The budget of all requests to the server.
@@ -108,8 +116,14 @@ pub enum ExchangeError {
     #[error("the port speaks TLS and was asked in plain HTTP; write https://")]
     TlsPort,
     /// The server speaks HTTP/2 and not HTTP/1.1.
-    #[error("the server speaks HTTP/2 and does not answer HTTP/1.1")]
-    Http2,
+    #[error("the server speaks HTTP/2 and does not answer HTTP/1.1; use --http2")]
+    OnlyHttp2,
+    /// The server speaks HTTP/1.1 and not HTTP/2.
+    #[error("the server speaks HTTP/1.1 and not HTTP/2; use --http1.1")]
+    OnlyHttp1,
+    /// A stream of HTTP/2, or its connection, ended without an answer.
+    #[error("{0}")]
+    Stream(Http2Error),
     /// The budget is spent.
     #[error("{0}")]
     Budget(Exceeded),
@@ -173,12 +187,14 @@ pub struct Kernel {
 
 /// An open connection.
 pub struct Connection<'a> {
-    subject: &'a Subject,
+    pub(super) subject: &'a Subject,
     settings: Settings,
-    socket: Metered<TcpStream>,
-    tls: Option<ClientConnection>,
+    pub(super) socket: Metered<TcpStream>,
+    pub(super) tls: Option<ClientConnection>,
     reader: ResponseReader,
-    buffer: Vec<u8>,
+    /// The streams, if the connection speaks HTTP/2.
+    pub(super) session: Option<Box<Session>>,
+    pub(super) buffer: Vec<u8>,
     /// Time until `connect` returned, ns.
     pub connect_ns: u64,
     /// Duration of the TLS handshake, ns.
@@ -208,6 +224,7 @@ impl<'a> Connection<'a> {
             socket,
             tls: None,
             reader: ResponseReader::new(subject.request.method == "HEAD"),
+            session: None,
             buffer: vec![0; READ_BYTES],
             connect_ns,
             tls_ns: 0,
@@ -217,7 +234,20 @@ impl<'a> Connection<'a> {
         if let Some(config) = &subject.tls {
             it.shake(config)?;
         }
+        let chosen = it.tls.as_ref().and_then(|tls| tls.alpn_protocol());
+        match subject.versions.is_http2(it.tls.is_some(), chosen) {
+            Some(true) if subject.target.scheme != Scheme::Tcp => {
+                it.begin_session(settings.windows)?;
+            }
+            None => return Err(ExchangeError::OnlyHttp1),
+            Some(_) => {}
+        }
         Ok(it)
+    }
+
+    /// Returns what the frames of the connection have shown, if it speaks HTTP/2.
+    pub fn seen(&self) -> Option<Seen> {
+        self.session.as_ref().map(|it| it.seen())
     }
 
     /// Returns the local address.
@@ -236,6 +266,17 @@ impl<'a> Connection<'a> {
     /// # Errors
     /// The connection breaks, the time is up, or the received bytes are no answer.
     pub fn ask(&mut self) -> Result<(Timing, Response), ExchangeError> {
+        let (timing, response) =
+            if self.session.is_some() { self.ask_stream()? } else { self.ask_http1()? };
+        match self.subject.usual_status {
+            Some(usual) if usual / 100 != response.status / 100 => {
+                Err(ExchangeError::Status(response.status))
+            }
+            _ => Ok((timing, response)),
+        }
+    }
+
+    fn ask_http1(&mut self) -> Result<(Timing, Response), ExchangeError> {
         let bytes = self.subject.request.bytes(&self.subject.target);
         let body_bytes = self.subject.request.body.len();
         self.socket.request(bytes.len()).map_err(ExchangeError::Budget)?;
@@ -251,12 +292,7 @@ impl<'a> Connection<'a> {
         let mut timing = Timing { send_ns: nanos(began), ..Timing::default() };
         let response = self.answer(&mut timing)?;
         timing.wire_bytes = response.wire_bytes;
-        match self.subject.usual_status {
-            Some(usual) if usual / 100 != response.status / 100 => {
-                Err(ExchangeError::Status(response.status))
-            }
-            _ => Ok((timing, response)),
-        }
+        Ok((timing, response))
     }
 
     /// Sends the request as [`ask`](Self::ask) does, and observes the own socket if it has a body.
@@ -392,7 +428,12 @@ impl<'a> Connection<'a> {
             if let Err(error) = tls.process_new_packets() {
                 // The alert that states the reason has not been sent yet.
                 let _ = tls.write_tls(&mut self.socket);
-                return Err(words(&error));
+                let lacks_protocol =
+                    error == rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol);
+                return Err(match self.subject.versions {
+                    HttpVersions::Http2 if lacks_protocol => ExchangeError::OnlyHttp1,
+                    _ => words(&error),
+                });
             }
             self.arm();
         }
@@ -443,7 +484,7 @@ impl<'a> Connection<'a> {
         self.socket.socket().set_write_timeout(Some(left))
     }
 
-    fn arm(&self) {
+    pub(super) fn arm(&self) {
         arm(self.socket.socket(), self.settings);
     }
 }
@@ -500,7 +541,7 @@ fn connect(subject: &Subject, settings: Settings) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-fn io_error(step: RequestStep, began: Instant, source: io::Error) -> ExchangeError {
+pub(super) fn io_error(step: RequestStep, began: Instant, source: io::Error) -> ExchangeError {
     if let Some(exceeded) = Exceeded::of(&source) {
         return ExchangeError::Budget(exceeded);
     }

@@ -12,11 +12,12 @@ use tcpwhy_core::model::{Cause, Culprit, Role};
 use tcpwhy_core::wire::{Endpoint, Side};
 
 use crate::budget::Budget;
+use crate::http::http2::OwnWindows;
 
 use super::connection::{ExchangeError, Settings, Subject};
 use super::requests::{
     connecting, connecting_amid, expecting, half_of_answer, handshake, held_by, is_kept,
-    large_and_small, new, new_or_used, once, resuming, together, with_header,
+    large_and_small, new, new_or_used, once, resuming, speaks_http2, together, with_header,
 };
 use super::resolver;
 use super::statistics::{Coin, Shown};
@@ -175,6 +176,20 @@ kinds! {
         requests_of_pair: 1,
         connections_of_pair: 2,
         suspect: |it, _, _| it.suspect(Cause::Bandwidth, Role::Network, Side::Server),
+        ..PLAIN
+    }
+    /// The client offers large windows of HTTP/2, instead of those of the standard.
+    Http2Window = "http2-window" {
+        run: |it, coin| {
+            if !speaks_http2(it.subject)? {
+                return Err(Skipped::DoesNotApply("the target is not asked in HTTP/2"));
+            }
+            it.pairs(coin, |arm| {
+                let windows = arm.of(OwnWindows::STANDARD, OwnWindows::default());
+                once(it.subject, Settings { windows, ..Settings::default() })
+            })
+        },
+        requests_beside: 1,
         ..PLAIN
     }
     /// The client connects to an address of the other family.

@@ -91,6 +91,11 @@ pub fn connecting_amid(subject: &Subject, half_bytes: u64) -> Result<Trial, Exch
     })
 }
 
+/// Returns whether a connection speaks HTTP/2.
+pub fn speaks_http2(subject: &Subject) -> Result<bool, ExchangeError> {
+    Ok(Connection::open(subject, Settings::default())?.seen().is_some())
+}
+
 /// Measures a request on a new connection, without the connection set-up.
 pub fn once(subject: &Subject, settings: Settings) -> Result<Trial, ExchangeError> {
     on_one_connection(subject, settings, (0, 1))

@@ -61,6 +61,7 @@ fn subject(server: SocketAddr) -> Subject {
         server,
         request: Request::get(),
         tls: None,
+        versions: tcpwhy_probe::http::HttpVersions::Any,
         timeout,
         budget: Budget::none(),
         answers: Answers::default(),
