@@ -64,6 +64,7 @@ impl Watching {
             netns: u32::try_from(netns.inode).ok(),
             sample_shift: if part.is_some() { HOOKS_SHIFT } else { 0 },
             pids: pid.into_iter().collect(),
+            ports: Vec::new(),
         };
         let mut watching = Self {
             selection: Selection { place: Where::Of(netns.clone()), ..Selection::default() },
