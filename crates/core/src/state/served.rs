@@ -1,7 +1,7 @@
 //! The parts of a server's time: what kernel hooks saw its threads do from a request to its answer.
 
 use crate::findings;
-use crate::judge::thresholds::HABIT_MIN;
+use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN};
 use crate::model::units::duration;
 use crate::model::{Cause, Fact, Finding, Report, SlowExchange, StateEvidence};
 use serde::{Deserialize, Serialize};
@@ -271,6 +271,7 @@ fn add(finding: &mut Finding, sums: &ServerParts) {
 
 /// Returns the parts of the time that the server took for an exchange, if it is among `served`: its
 /// request came to the socket meanwhile. What the capture shows beyond them passed in the kernel.
+/// Where it shows a little less, because it estimates what the path took, the largest part is shorter.
 pub fn parts_of(exchange: &SlowExchange, served: &[Served]) -> Option<Parts> {
     let during = exchange.start_ns..=exchange.start_ns.saturating_add(exchange.wall_ns);
     let is_its = |it: &&Served| {
@@ -280,10 +281,19 @@ pub fn parts_of(exchange: &SlowExchange, served: &[Served]) -> Option<Parts> {
     let mut its = served.iter().filter(is_its);
     // A request in several pieces, or requests on the way together: these times are not of one.
     let (Some(one), None) = (its.next(), its.next()) else { return None };
-    let rest_ns = exchange.server_ns.checked_sub(one.parts.total_ns())?;
     let mut parts = one.parts.clone();
-    parts.add(Part::Kernel, rest_ns);
-    Some(parts)
+    let (server_ns, seen_ns) = (exchange.server_ns, one.parts.total_ns());
+    if let Some(rest_ns) = server_ns.checked_sub(seen_ns) {
+        parts.add(Part::Kernel, rest_ns);
+        return Some(parts);
+    }
+    let excess_ns = seen_ns - server_ns;
+    let (largest, ns) = parts.largest()?;
+    let is_alike = excess_ns.saturating_mul(ALIKE_PART) < server_ns && excess_ns < ns;
+    is_alike.then(|| {
+        parts.0.insert(largest, ns - excess_ns);
+        parts
+    })
 }
 
 #[cfg(test)]
@@ -370,7 +380,9 @@ mod tests {
         let one = served(&[(Part::Running, 300)]);
         let parts = parts_of(&exchange(310), std::slice::from_ref(&one)).expect("its request");
         assert_eq!((parts.of(Part::Kernel), parts.total_ns()), (10, 310));
-        assert_eq!(parts_of(&exchange(299), std::slice::from_ref(&one)), None, "not of this time");
+        let parts = parts_of(&exchange(290), std::slice::from_ref(&one)).expect("its request");
+        assert_eq!((parts.of(Part::Running), parts.total_ns()), (290, 290));
+        assert_eq!(parts_of(&exchange(260), std::slice::from_ref(&one)), None, "not of this time");
         let later = Served { ready_ns: 1_401, ..one.clone() };
         assert_eq!(parts_of(&exchange(310), &[later]), None, "of the next exchange");
         assert_eq!(parts_of(&exchange(310), &[one.clone(), one]), None, "which of them?");
