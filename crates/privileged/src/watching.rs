@@ -132,7 +132,8 @@ impl Watching {
         let offset_ns = hooks::realtime_offset_ns();
         let records = session.poll(Duration::ZERO).unwrap_or_default();
         let mut containers = BTreeMap::new();
-        let mut container = |pid| containers.entry(pid).or_insert_with(|| container_of(pid)).clone();
+        let mut container =
+            |pid| containers.entry(pid).or_insert_with(|| container_of(pid)).clone();
         let served = records.iter().filter_map(|it| served(it, offset_ns, &mut container));
         self.served = served.take(SERVED_MAX).collect();
         self.next = Instant::now() + self.rest;

@@ -151,8 +151,7 @@ fn a_request_that_waits_in_an_event_loop_lies_unread_while_others_run() {
             }
         }
     });
-    let mut clients =
-        [(); 2].map(|()| place.inside(|| TcpStream::connect(at).expect("accepted")));
+    let mut clients = [(); 2].map(|()| place.inside(|| TcpStream::connect(at).expect("accepted")));
     for _ in 0..2 {
         clients.iter_mut().for_each(|it| it.write_all(b"?").expect("it is sent"));
         clients.iter_mut().for_each(|it| it.read_exact(&mut [0]).expect("an answer"));

@@ -14,7 +14,7 @@ def spin(seconds):
     end = time.thread_time() + seconds
     while time.thread_time() < end: pass
 def work():
-    if sys.argv[1] == 'compute': spin(0.005)
+    if sys.argv[1] == 'compute': spin(0.02)
     if sys.argv[1] == 'sleep': time.sleep(0.02)
     if sys.argv[1] == 'lock':
         with lock: time.sleep(0.02)
@@ -66,10 +66,10 @@ fn load(place: &Place, connections: usize) -> Load {
     Load { ends, threads }
 }
 
-/// Starts a server; `first` is run by its shell before it enters the namespace.
+/// Starts a server; `first` begins the line of its shell, before it enters the namespace.
 fn start(place: &mut Place, first: &str, program: &[&str]) {
     let name = place.name.clone();
-    let script = format!("{first} exec ip netns exec {name} \"$@\"");
+    let script = format!("{first} ip netns exec {name} \"$@\"");
     let mut command = Command::new("sh");
     command.args(["-c", &script, "sh"]).args(program).stderr(Stdio::null());
     place.children.push(command.spawn().expect("sh runs"));
@@ -94,7 +94,8 @@ fn watched(place: &Place, connections: usize) -> (Value, Map<String, Value>) {
         assert!(parts.is_null() || Some(sum(parts)) == one["server_ns"].as_u64(), "{one}");
     }
     let findings = last["findings"].as_array().expect("findings");
-    let think = findings.iter().find(|it| it["cause"] == "server_think").expect("it takes time");
+    let think = findings.iter().find(|it| it["cause"] == "server_think");
+    let think = think.unwrap_or_else(|| panic!("the server takes time: {findings:#?}"));
     let kinds = ["throttled_ns", "cpu_wait_ns", "loop_busy_ns", "lock_wait_ns", "disk_wait_ns"];
     let mut facts = think["facts"].as_object().expect("facts").clone();
     facts.retain(|name, _| kinds.contains(&name.as_str()));
@@ -124,14 +125,18 @@ fn a_cpu_quota_is_named_and_none_is_none() {
         return;
     };
     let _alone = tcpwhy_testing::alone();
-    let join = format!("echo $$ > {}/cgroup.procs;", group.folder.display());
+    let join = format!("echo $$ > {}/cgroup.procs; exec", group.folder.display());
     start(&mut place, &join, &["python3", &server, "compute"]);
     let (free, facts) = watched(&place, 1);
     assert_eq!(free["parts"].get("throttled"), None, "{free}");
     assert!(!names(&facts).contains(&"throttled_ns"), "{facts:?}");
-    group.limit(5).expect("a limit");
+    group.limit(20).expect("a limit");
     let (held, facts) = watched(&place, 1);
-    assert_eq!((&held["largest"], names(&facts)), (&"throttled".into(), vec!["throttled_ns"]));
+    assert_eq!(
+        (&held["largest"], names(&facts)),
+        (&"throttled".into(), vec!["throttled_ns"]),
+        "{held}"
+    );
 }
 
 #[test]
@@ -139,26 +144,34 @@ fn other_programs_on_its_cpu_are_named_and_an_idle_cpu_is_none() {
     let Some(mut place) = Place::new() else { return };
     let Some(server) = python(&place) else { return };
     let _alone = tcpwhy_testing::alone();
-    start(&mut place, "", &["taskset", "-c", "0", "python3", &server, "compute"]);
+    // It comes before what else this machine does.
+    start(&mut place, "exec nice -n -20", &["python3", &server, "compute"]);
     tcpwhy_testing::undisturbed(|| {
         let (free, facts) = watched(&place, 1);
         assert_eq!((&free["largest"], names(&facts)), (&"running".into(), vec![]), "{free}");
     });
-    let busy = || Command::new("taskset").args(["-c", "0", "sh", "-c", "while :; do :; done"]).spawn();
+    let Some(mut place) = Place::new() else { return };
+    start(&mut place, "exec taskset -c 0", &["python3", &server, "compute"]);
+    let busy =
+        || Command::new("taskset").args(["-c", "0", "sh", "-c", "while :; do :; done"]).spawn();
     place.children.extend((0..4).map(|_| busy().expect("taskset runs")));
     let (held, facts) = watched(&place, 1);
-    assert_eq!((&held["largest"], names(&facts)), (&"cpu_wait".into(), vec!["cpu_wait_ns"]));
+    assert_eq!(
+        (&held["largest"], names(&facts)),
+        (&"cpu_wait".into(), vec!["cpu_wait_ns"]),
+        "{held}"
+    );
 }
 
 #[test]
 fn a_lock_that_requests_wait_for_is_named_and_a_sleeping_handler_is_none() {
     let Some(mut place) = Place::new() else { return };
     let Some(server) = python(&place) else { return };
-    start(&mut place, "", &["python3", &server, "lock"]);
+    start(&mut place, "exec", &["python3", &server, "lock"]);
     let (held, facts) = watched(&place, 6);
     assert_eq!((&held["largest"], names(&facts)), (&"lock".into(), vec!["lock_wait_ns"]), "{held}");
     let Some(mut place) = Place::new() else { return };
-    start(&mut place, "", &["python3", &server, "sleep"]);
+    start(&mut place, "exec", &["python3", &server, "sleep"]);
     let (asleep, facts) = watched(&place, 6);
     assert_eq!((&asleep["largest"], names(&facts)), (&"sleep".into(), vec![]), "{asleep}");
 }
@@ -171,10 +184,13 @@ fn a_blocked_event_loop_is_named_and_a_single_client_blocks_nobody() {
     }
     let path = place.folder.join("server.js");
     std::fs::write(&path, NODE).expect("a file");
-    start(&mut place, "", &["node", &path.display().to_string(), "15"]);
+    start(&mut place, "exec", &["node", &path.display().to_string(), "30"]);
     let (alone, facts) = watched(&place, 1);
     assert!(!names(&facts).contains(&"loop_busy_ns"), "{alone}");
-    let (held, facts) = watched(&place, 8);
-    let is_it = (&held["largest"], names(&facts));
-    assert_eq!(is_it, (&"other_requests".into(), vec!["loop_busy_ns"]), "{held}");
+    // On a busy machine it also waits for a CPU while it runs other requests.
+    tcpwhy_testing::undisturbed(|| {
+        let (held, facts) = watched(&place, 8);
+        let is_it = (&held["largest"], names(&facts));
+        assert_eq!(is_it, (&"other_requests".into(), vec!["loop_busy_ns"]), "{held}");
+    });
 }
