@@ -1,6 +1,6 @@
 //! Queues that multiply the round trip (RFC 8290 §1).
 
-use crate::judge::thresholds::{INITIAL_WINDOW_BYTES, RATE_MARGIN_PART};
+use crate::judge::thresholds::{HOST_DELAY_MAX_NS, INITIAL_WINDOW_BYTES, RATE_MARGIN_PART};
 use crate::judge::{Gap, QueueDelay};
 use crate::model::{Cause, Owner, Slice};
 
@@ -24,6 +24,17 @@ pub(super) fn behind_flight(gap: &Gap) -> Slice {
         true => queued(late_ns, gap.rtt.base_ns),
         false => Slice::plain(Owner::Queueing, late_ns),
     }
+}
+
+/// Returns the time for which the ACK that ended a silence was queued on its way to the vantage, as the
+/// timestamp of its sender shows (RFC 7323 §5.4): no window or algorithm of the sender would have
+/// saved it. Less than a round trip is the variation of the path.
+pub(super) fn of_ack(gap: &Gap) -> Slice {
+    let waited_ns = gap.acks.last.map_or(0, |ack| ack.effect_ns.saturating_sub(gap.start_ns));
+    let queued_ns = gap.acks.queued_ns.min(waited_ns);
+    let floor_ns = HOST_DELAY_MAX_NS.max(gap.rtt.base_ns);
+    let is_late = gap.ack_triggered() && gap.flight_held() > 0 && queued_ns > floor_ns;
+    Slice::plain(Owner::Queueing, if is_late { queued_ns } else { 0 })
 }
 
 /// Delays of the last byte of a response behind the vantage.
@@ -103,6 +114,25 @@ mod tests {
             acks: Acks { last: Some(ack), ..Acks::default() },
             ..Gap::default()
         })
+    }
+
+    #[test]
+    fn an_ack_that_its_timestamp_shows_in_a_queue_is_no_wait_for_a_window() {
+        let of = |queued_ms: u64, after_ms: u64| {
+            let end_ns = (40 + after_ms) * MS;
+            let ack = AckTrigger { effect_ns: 40 * MS, ..AckTrigger::default() };
+            of_ack(&Gap {
+                end_ns,
+                rtt: RoundTrips { base_ns: 5 * MS, ..RoundTrips::default() },
+                flight: Flight { before: 9_000, first: 9_000, ..Flight::default() },
+                acks: Acks { last: Some(ack), queued_ns: queued_ms * MS, ..Acks::default() },
+                ..Gap::default()
+            })
+        };
+        assert_eq!(of(35, 0), Slice::plain(Owner::Queueing, 35 * MS));
+        assert_eq!(of(90, 0).ns, 40 * MS, "the rest came before the silence");
+        assert_eq!(of(4, 0).ns, 0, "less than a round trip");
+        assert_eq!(of(35, 20).ns, 0, "the sender did not continue with it");
     }
 
     #[test]

@@ -70,7 +70,9 @@ impl Gap {
             ("without data", yes(ack.pure)),
             ("of all data in flight", yes(ack.acked_all)),
             ("delayed by its receiver", or_unknown(ack.delay_ns.map(duration))),
+            ("queued on its way to the capture", duration(self.acks.queued_ns)),
             ("from its effect to the end of the silence", duration(self.after_ack_ns())),
+            ("what followed echoes an earlier one", yes(self.acks.unheard)),
             ("released what followed", yes(self.released())),
         ]
     }
@@ -130,7 +132,11 @@ impl Gap {
         vec![
             ("may be a step of the sender's pace", yes(self.pace.is_step)),
             ("the link was busy for", duration(self.bottleneck.busy_ns)),
-            ("queueing delay of what ended it", duration(self.bottleneck.queue_ns)),
+            ("of it without transmitting", duration(self.bottleneck.waits_ns())),
+            (
+                "delay of what ended it, by its timestamp",
+                duration(self.bottleneck.queue_ns + self.bottleneck.late_ns),
+            ),
             ("pause that the writer would have made", duration(self.pace.own_pause_ns)),
         ]
     }

@@ -154,9 +154,11 @@ impl Gap {
 
     /// Like [`Self::after_ack_ns`], but up to the time at which the last departure was sent, if its
     /// timestamp shows that, ns. On a path with variable delay the departure passes the vantage
-    /// later.
+    /// later. It did not leave with an ACK that it does not echo.
     pub fn sent_after_ack_ns(&self) -> u64 {
-        let late_ns = if self.turn == Turn::Continues { self.bottleneck.queue_ns } else { 0 };
+        let is_shown = self.turn == Turn::Continues && !self.acks.unheard;
+        let Bottleneck { queue_ns, late_ns, .. } = self.bottleneck;
+        let late_ns = if is_shown { queue_ns + late_ns } else { 0 };
         self.after_ack_ns().saturating_sub(late_ns)
     }
 

@@ -131,7 +131,8 @@ pub fn may_be_probe(gap: &Gap) -> bool {
 /// Returns whether a silence that seems to be the application's is long enough for a loss before
 /// the vantage.
 pub fn may_be_timer(gap: &Gap) -> bool {
-    !gap.repair.is_retransmission() && is_time_for_timer(gap.len_ns(), gap.rtt.base_ns)
+    let own_ns = gap.len_ns() - gap.bottleneck.busy_ns.min(gap.len_ns());
+    !gap.repair.is_retransmission() && is_time_for_timer(own_ns, gap.rtt.base_ns)
 }
 
 /// Returns whether a silence of this length is long enough for a retransmission timer on a path

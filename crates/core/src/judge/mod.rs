@@ -105,8 +105,13 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
             slices.take(Slice::plain(leg, gap.rtt.known_ns));
             slices.take(Slice::plain(Owner::Bandwidth, gap.bottleneck.busy_ns));
             slices.take(bufferbloat::queueing(gap));
+            slices.take(Slice::plain(Owner::Queueing, gap.bottleneck.late_ns));
         }
-        Turn::Continues => slices.take(Slice::plain(Owner::Bandwidth, gap.bottleneck.busy_ns)),
+        Turn::Continues => {
+            slices.take(Slice::plain(Owner::Bandwidth, gap.bottleneck.transmits_ns()));
+            slices.take(Slice::plain(Owner::Queueing, gap.bottleneck.waits_ns()));
+            slices.take(bufferbloat::of_ack(gap));
+        }
     }
     let of_sender = [Cause::SlowStart, Cause::CongestionWindow, Cause::SendBuffer].map(Some);
     for (name, asked, recogniser) in RECOGNISERS {

@@ -1,12 +1,23 @@
 //! Compares a sender's timestamp clock (RFC 7323 §5.4) with the capture's clock, which shows how
 //! much longer each packet was on its way than the fastest one.
+//!
+//! Two measures bound that delay from below, and the greater one counts. Once a clock is known to run
+//! in milliseconds, each packet is compared with the fastest one so far. Before that, and on clocks
+//! with longer ticks, it is compared with the last packet that shows no delay, by an upper bound of
+//! the tick: the sender cannot have taken longer from its first packet to this one than the capture
+//! saw, plus the delay of that first packet. So the packets of a burst, which have one timestamp, show
+//! how far the path has spread them.
 
+use crate::judge::thresholds::RTO_INITIAL_NS;
 use crate::tcp::thresholds::{TIMESTAMP_DRIFT_PPM, TIMESTAMP_PROOF_NS, TIMESTAMP_TICK_NS};
 use crate::wire::{Segment, SegmentFlags};
 
 /// Binary logarithm of the step in which drift is followed, ns. The step is a power of two because
 /// it is computed for every packet.
 const STEP_BITS: u32 = 20;
+
+/// Binary logarithm of the unit of `mark_at`, ns, in which the longest connections fit into 32 bits.
+const MARK_BITS: u32 = 14;
 
 /// Drift allowed per step, ns.
 const DRIFT_NS: i64 = (TIMESTAMP_DRIFT_PPM << STEP_BITS) / 1_000_000;
@@ -25,6 +36,20 @@ pub struct SenderClock {
     queued_ns: u32,
     /// The same of the packet before, in steps of 2^16 ns: each open connection has two of these clocks.
     before: u16,
+    /// Upper bound of the tick of the sender's clock, ns, not less than [`TIMESTAMP_TICK_NS`]; 0 while
+    /// nothing bounds it.
+    tick_max_ns: u32,
+    /// The last packet that shows no delay by that bound: its ticks after the first packet.
+    mark_ticks: u32,
+    /// Its time after the first packet, in units of 2^14 ns.
+    mark_at: u32,
+    /// The latest timestamp so far: its ticks after the first packet.
+    latest_ticks: u32,
+    /// The time at which it first passed the vantage, after the first packet, in units of 2^14 ns.
+    latest_at: u32,
+    /// Longest time for which the first packet can have been on its way to the vantage, ns; 0 if
+    /// unknown.
+    first_late_ns: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,10 +79,15 @@ impl SenderClock {
         }
         let sender_ns = i64::from(ticks) * TIMESTAMP_TICK_NS as i64;
         let here_ns = time_ns.saturating_sub(self.first_ns) as i64;
+        if ticks > self.latest_ticks {
+            self.latest_ticks = ticks;
+            self.latest_at = u32::try_from(here_ns >> MARK_BITS).unwrap_or(u32::MAX);
+        }
         if sender_ns > here_ns.max(TIMESTAMP_PROOF_NS as i64).saturating_mul(2) {
             self.state = ClockState::Unusable;
             return;
         }
+        let late_ns = self.late_ns(ticks, here_ns as u64);
         let difference_ns = here_ns - sender_ns;
         if self.state == ClockState::Unproven
             && here_ns >= TIMESTAMP_PROOF_NS as i64
@@ -69,10 +99,46 @@ impl SenderClock {
         let least_ns = self.least_ns + i64::from(step.saturating_sub(self.least_at)) * DRIFT_NS;
         if difference_ns < least_ns {
             (self.least_ns, self.least_at) = (difference_ns, step);
-            self.queue(0);
-        } else if self.state == ClockState::Runs {
-            self.queue(u32::try_from(difference_ns - least_ns).unwrap_or(u32::MAX));
         }
+        let runs = self.state == ClockState::Runs;
+        let beyond_ns = if runs { (difference_ns - least_ns).max(0) as u64 } else { 0 };
+        self.queue(u32::try_from(beyond_ns.max(late_ns)).unwrap_or(u32::MAX));
+    }
+
+    /// Returns by how much a packet, `here_ns` and so many `ticks` after the first one, was at least
+    /// longer on its way than the last packet that was not late, ns, plus one tick if it was: that is
+    /// what the capture saw between the two, less the longest time that their timestamps allow.
+    /// Lowers the bound of the tick. A packet sent before that one shows nothing.
+    #[inline]
+    fn late_ns(&mut self, ticks: u32, here_ns: u64) -> u64 {
+        // Two timestamps that differ by `ticks` are at least a tick less than that apart.
+        let first_late_ns = match self.first_late_ns {
+            0 => RTO_INITIAL_NS,
+            ns => ns.into(),
+        };
+        let (whole, most_ns) =
+            (u64::from(ticks.saturating_sub(1)), here_ns.saturating_add(first_late_ns));
+        let bound_ns = u64::from(self.tick_max_ns);
+        if whole > 0
+            && (bound_ns == 0 || bound_ns > TIMESTAMP_TICK_NS && whole * bound_ns > most_ns)
+        {
+            let tick_ns = (most_ns / whole).max(TIMESTAMP_TICK_NS);
+            self.tick_max_ns = u32::try_from(tick_ns).unwrap_or(u32::MAX);
+        }
+        let since_ns = here_ns.saturating_sub(u64::from(self.mark_at) << MARK_BITS);
+        let apart = ticks.wrapping_sub(self.mark_ticks);
+        let drift_ns = (since_ns >> STEP_BITS) * DRIFT_NS as u64;
+        let stamped_ns = (u64::from(apart) + 1).saturating_mul(self.tick_max_ns.into());
+        let sent_ns = stamped_ns.saturating_add(drift_ns);
+        let is_bounded = self.tick_max_ns > 0 && apart <= i32::MAX as u32;
+        if is_bounded && since_ns > sent_ns && self.mark_at < u32::MAX {
+            return since_ns - sent_ns + TIMESTAMP_TICK_NS;
+        }
+        if apart <= i32::MAX as u32 {
+            self.mark_ticks = ticks;
+            self.mark_at = u32::try_from(here_ns.div_ceil(1 << MARK_BITS)).unwrap_or(u32::MAX);
+        }
+        0
     }
 
     /// Records the difference of a packet. To record it twice makes no difference.
@@ -81,6 +147,15 @@ impl SenderClock {
         if queued_ns != self.queued_ns {
             self.before = (self.queued_ns >> 16) as u16;
             self.queued_ns = queued_ns;
+        }
+    }
+
+    /// Records that the first packet answered one that had passed the vantage `ns` before it. Without
+    /// that, it is taken to have been under way for no longer than a sender waits for the answer.
+    pub fn bound_first(&mut self, ns: u64) {
+        let ns = u32::try_from(ns.max(1)).unwrap_or(u32::MAX);
+        if self.first_late_ns == 0 || ns < self.first_late_ns {
+            self.first_late_ns = ns;
         }
     }
 
@@ -118,6 +193,22 @@ impl SenderClock {
         self.state == ClockState::Runs && apart_ns >= 2 * TIMESTAMP_TICK_NS
     }
 
+    /// Returns the time at which the latest timestamp first passed the vantage, ns, if that is `echoed`: what
+    /// echoes it left later (RFC 7323 §4.3). `None` for an earlier one.
+    pub fn first_passed_ns(&self, echoed: u32) -> Option<u64> {
+        let is_latest = echoed == self.first_tsval.wrapping_add(self.latest_ticks);
+        let is_known = self.is_usable() && self.state != ClockState::Unseen;
+        let is_timed = self.latest_at < u32::MAX;
+        (is_latest && is_known && is_timed)
+            .then(|| self.first_ns.saturating_add(u64::from(self.latest_at) << MARK_BITS))
+    }
+
+    /// Returns whether the clock is known to run in milliseconds, so that each packet is compared with the
+    /// fastest one.
+    pub fn runs(&self) -> bool {
+        self.state == ClockState::Runs
+    }
+
     /// Stops using the timestamps: the capture's clock was set, so that earlier differences mean
     /// nothing.
     pub fn stop_using(&mut self) {
@@ -152,6 +243,63 @@ mod tests {
         assert_eq!(clock.queued_ns(), 0);
         clock.observe(7_150, 1_000_000_000 + 180_000_000);
         assert!(clock.queued_ns().abs_diff(30_000_000) < 2_000_000);
+    }
+
+    /// Returns the least delay that the last of these packets shows, ms; each has its timestamp, with
+    /// ticks of `tick_ms`, and its time of arrival in ms. The handshake precedes them.
+    fn late_ms(tick_ms: u64, packets: &[(u64, u64)]) -> u64 {
+        let mut clock = SenderClock::default();
+        clock.bound_first(20_000_000);
+        let handshake = [(0, 0), (40, 40)];
+        for (sent_ms, here_ms) in handshake.iter().chain(packets) {
+            let segment = Segment {
+                tsval: (*sent_ms / tick_ms) as u32,
+                time_ns: 1_000_000_000 + here_ms * 1_000_000,
+                facts: SegmentFlags(SegmentFlags::TIMESTAMPS),
+                ..Segment::default()
+            };
+            clock.observe_packet(&segment);
+            clock.observe_packet(&segment);
+        }
+        clock.queued_ns() / 1_000_000
+    }
+
+    #[test]
+    fn a_burst_with_one_timestamp_shows_how_far_the_path_has_spread_it() {
+        assert!((90..=99).contains(&late_ms(1, &[(41, 41), (41, 85), (41, 140)])));
+    }
+
+    #[test]
+    fn a_pause_of_the_sender_advances_its_timestamp() {
+        for tick_ms in [1, 4, 10] {
+            assert_eq!(late_ms(tick_ms, &[(41, 41), (240, 240), (540, 540)]), 0, "{tick_ms} ms");
+        }
+    }
+
+    #[test]
+    fn a_coarse_clock_shows_only_what_exceeds_its_tick() {
+        assert!((270..=296).contains(&late_ms(4, &[(41, 41), (41, 341)])));
+        assert!((250..=290).contains(&late_ms(10, &[(41, 41), (41, 341)])));
+        assert_eq!(late_ms(10, &[(41, 41), (49, 60)]), 0, "within a tick");
+        assert_eq!(late_ms(100, &[(141, 141), (141, 200)]), 0);
+    }
+
+    #[test]
+    fn a_timestamp_that_stands_still_is_no_clock() {
+        let mut clock = SenderClock::default();
+        for step in 0..100u64 {
+            clock.observe(7_000, 1_000_000_000 + step * 50_000_000);
+            assert_eq!(clock.queued_ns(), 0);
+        }
+    }
+
+    #[test]
+    fn a_first_packet_that_may_have_been_late_leaves_the_tick_open() {
+        let mut clock = SenderClock::default();
+        for (tsval, ms) in [(0, 900), (5, 1_000), (10, 1_500), (10, 1_560)] {
+            clock.observe(tsval, ms * 1_000_000);
+            assert_eq!(clock.queued_ns(), 0, "the tick is 150 ms, and the first took 650 ms more");
+        }
     }
 
     #[test]

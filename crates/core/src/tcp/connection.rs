@@ -56,6 +56,7 @@ use faults::{Corrected, note_rare_properties};
 pub use icmp::IcmpReport;
 use opening::{is_of_another, is_of_another_host};
 use questions::{Event, Questions};
+use queued::check_echo;
 use roles::Roles;
 use std::sync::Arc;
 use steady::Steady;
@@ -130,7 +131,7 @@ pub struct Connection {
 /// Size of an open connection without rarely needed state. With its entry in the table it stays
 /// near 1 KiB.
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Connection>() <= 1064);
+const _: () = assert!(size_of::<Connection>() <= 1112);
 
 /// Sums over a connection's exchanges.
 #[derive(Clone, Debug, Default)]
@@ -321,6 +322,15 @@ impl Connection {
             && segment.facts.has(SegmentFlags::RECEIVED)
         {
             self.setup.deny_arrival();
+        }
+        if !self.cold.is_queue_open() {
+            check_echo(&mut self.senders, side, segment);
+        }
+        if side == Side::Server
+            && segment.flags.has(TcpFlags::SYN | TcpFlags::ACK)
+            && let Some(syn_ns) = self.setup.syn_first_ns()
+        {
+            self.senders[side].clock.bound_first(segment.time_ns.saturating_sub(syn_ns));
         }
         if side == Side::Client && self.setup.other_syn_acks() > 0 {
             self.adopt_other_answer(segment);

@@ -10,7 +10,7 @@ use crate::findings::scene::Scene;
 use crate::findings::tally::{EndpointTally, Sample, SenderTally, Tally};
 use crate::judge::thresholds::AT_ONCE_PART;
 use crate::model::{Fact, Finding, Owner};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 
 /// How the time of this cause, added up over an endpoint, becomes a finding.
 /// The link limits a transfer that keeps it busy: an endpoint at which senders paused for longer than
@@ -36,10 +36,13 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     shown.measure("bytes", scene.sender().space.nxt.saturating_sub(began));
 }
 
-/// Adds the request and the last frame of its answer to the evidence.
+/// Adds the request and the last frame of its answer to the evidence. An ACK of the client ends an answer
+/// whose last segments the capture lacks, and is no segment of it.
 fn show(sample: &Sample, proof: &mut Proof) {
     proof.add_request(sample.first);
-    proof.add_frame("last", sample.last);
+    if sample.last.from == Side::Server || sample.last.payload_bytes > 0 {
+        proof.add_frame("last", sample.last);
+    }
 }
 
 /// Returns the median rate of the busier direction. If its bytes take more than twice the time that they

@@ -22,6 +22,9 @@ pub struct AckTrigger {
     pub delay_ns: Option<u64>,
     /// The ACK moved the right edge of the window, or opened a closed window.
     pub opened_window: bool,
+    /// Timestamp that segments sent after its arrival echo, or a later one; 0 if they may echo an earlier
+    /// one.
+    pub tsval: u32,
 }
 
 /// ACKs that took effect in a gap.
@@ -33,6 +36,12 @@ pub struct Acks {
     pub count: u32,
     /// Time at which the first of these ACKs took effect, ns.
     pub first_effect_ns: Option<u64>,
+    /// Time for which the peer's last packet was longer on its way to the vantage than its fastest one, as
+    /// its timestamp shows, ns.
+    pub queued_ns: u64,
+    /// The departure that ended the gap echoes an earlier timestamp than that of the last ACK, so that it
+    /// left before the ACK arrived (RFC 7323 §4.3).
+    pub unheard: bool,
     /// An ACK that passed the vantage in the gap was lost on its way to the sender.
     pub lost: bool,
 }

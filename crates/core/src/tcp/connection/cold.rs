@@ -198,6 +198,12 @@ impl Cold {
         self.questions().is_some_and(Questions::awaits_ack)
     }
 
+    /// Returns whether it is not yet settled whether a response was queued.
+    #[inline]
+    pub(super) fn is_queue_open(&self) -> bool {
+        self.questions().is_some_and(|questions| questions.queued.is_some())
+    }
+
     /// Returns whether a gap is not yet settled, which later segments may explain.
     #[inline]
     pub(super) fn is_gap_open(&self) -> bool {

@@ -125,18 +125,25 @@ impl Knowledge<'_> {
         } else {
             (0, 0, 0)
         };
-        let (busy_ns, behind_ns) = if continues {
-            (busy_ns.max(queued_ns(&self.senders[side], self.path, side).min(end_ns - start_ns)), 0)
+        let sender = &self.senders[side];
+        let ahead_ns = ahead_ns(sender).min(end_ns - start_ns);
+        let (busy_ns, behind_ns, stood_ns) = if continues {
+            let busy_ns = busy_ns.max(behind_ns_of(sender, self.path, side).min(end_ns - start_ns));
+            (busy_ns.max(ahead_ns), 0, ahead_ns.saturating_sub(busy_ns))
         } else {
-            (own_ns.min(behind_ns), behind_ns.saturating_sub(own_ns))
+            (own_ns.min(behind_ns), behind_ns.saturating_sub(own_ns), 0)
         };
-        Bottleneck { busy_ns, queue_ns: behind_ns + self.senders[side].clock.queued_ns() }
+        let queued_ns = sender.clock.queued_ns();
+        let (queued_ns, late_ns) =
+            if sender.clock.runs() { (queued_ns, 0) } else { (0, queued_ns) };
+        Bottleneck { busy_ns, stood_ns, late_ns, queue_ns: behind_ns + queued_ns }
     }
 
     /// Returns the ACKs that took effect in a gap of `side`.
     fn acks_in_gap(&self, side: Side, since: &SinceDeparture) -> Acks {
         let last = since.acks.last.map(|ack| self.unless_it_closes(side.peer(), ack));
-        Acks { last, ..since.acks }
+        let queued_ns = self.senders[side.peer()].clock.queued_ns();
+        Acks { last, queued_ns, ..since.acks }
     }
 
     /// Returns whether a flight that began at position `begin` may have begun before the capture.
@@ -217,10 +224,9 @@ pub(super) fn nagle_evidence(sender: &Sender, cold: &Cold) -> NagleEvidence {
     NagleEvidence { refuted, ..nagle }
 }
 
-/// Queueing delay of what `sender`, which `side` is, sends, ns. The delay before the vantage is
-/// taken from its timestamps, that behind the vantage from the delay of ACKs if the flight is large
-/// enough.
-fn queued_ns(sender: &Sender, path: &Path, side: Side) -> u64 {
+/// Queueing delay behind the vantage of what `sender`, which `side` is, sends, ns: the delay of ACKs, if
+/// the flight is large enough.
+fn behind_ns_of(sender: &Sender, path: &Path, side: Side) -> u64 {
     let behind_ns = sender.rtts.recent_ns().saturating_sub(path.rtt_ns(side.peer()));
     // An ACK that is delayed by the sender's pacing or by a slow reader was not queued.
     let clocked = sender.space.flight() > CLOCKED_SEGMENTS * sender.sizes.smss()
@@ -228,11 +234,15 @@ fn queued_ns(sender: &Sender, path: &Path, side: Side) -> u64 {
             .bulk
             .as_ref()
             .is_some_and(|bulk| bulk.is_spaced_by_sender() || bulk.reader_is_behind);
-    // A segment that leaves with nothing in flight waits in no queue of its own: only what delays it
-    // more than the one before lengthens the silence.
-    let ahead_ns = match sender.space.flight() {
+    if clocked { behind_ns } else { 0 }
+}
+
+/// Delay before the vantage of what `sender` sends, ns, as its timestamp shows. A segment that leaves with
+/// nothing in flight waits in no queue of its own: only what delays it more than the one before
+/// lengthens the silence.
+fn ahead_ns(sender: &Sender) -> u64 {
+    match sender.space.flight() {
         0 => sender.clock.grown_ns(),
         _ => sender.clock.queued_ns(),
-    };
-    ahead_ns.max(if clocked { behind_ns } else { 0 })
+    }
 }

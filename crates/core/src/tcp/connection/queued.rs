@@ -139,11 +139,27 @@ pub(super) fn check_clock(senders: &mut BySide<Sender>, side: Side, now_ns: u64)
     }
 }
 
+/// Stops using a clock of unknown rate of `side` if it shows that `segment` left earlier than the packet
+/// whose timestamp it echoes had passed. Such a clock stands still at times, as that of a virtual machine
+/// without a processor does.
+pub(super) fn check_echo(senders: &mut BySide<Sender>, side: Side, segment: &Segment) {
+    let clock = &senders[side].clock;
+    let queued_ns = clock.queued_ns();
+    if queued_ns == 0 || clock.runs() {
+        return;
+    }
+    let heard = segment.echoes().and_then(|it| senders[side.peer()].clock.first_passed_ns(it));
+    if heard.is_some_and(|heard_ns| queued_ns > segment.time_ns.saturating_sub(heard_ns)) {
+        senders[side].clock.stop_using();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::Cause;
     use crate::tcp::connection::questions::tests::{Waiting, frame};
+    use crate::wire::{SegmentFlags, TcpFlags};
 
     const NS: u64 = 20_000_000;
 
@@ -161,6 +177,34 @@ mod tests {
         };
         let queued = Some(Box::new(queued));
         (Waiting::attributed_to(slice), Questions { queued, ..Questions::default() })
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_while_its_sender_hears_its_peer_is_not_used() {
+        let facts = SegmentFlags(SegmentFlags::TIMESTAMPS);
+        let at = |ms: u64, tsval, tsecr| {
+            let (time_ns, flags) = (ms * 1_000_000, TcpFlags(TcpFlags::ACK));
+            Segment { time_ns, flags, tsval, tsecr, facts, ..Segment::default() }
+        };
+        let queued_ms = |tsecr| {
+            let mut waiting = Waiting::attributed_to(Slice::plain(Owner::Server, NS));
+            for (side, segment) in [
+                (Side::Server, at(1_000, 500, 70)),
+                (Side::Client, at(1_000, 70, 500)),
+                (Side::Server, at(9_000, 2_500, 70)),
+                (Side::Client, at(9_090, 8_160, 2_500)),
+                (Side::Server, at(9_100, 2_500, tsecr)),
+            ] {
+                waiting.senders[side].clock.observe_packet(&segment);
+                check_echo(&mut waiting.senders, side, &segment);
+            }
+            waiting.senders[Side::Server].clock.queued_ns() / 1_000_000
+        };
+        assert!(
+            (95..100).contains(&queued_ms(70)),
+            "it left before its sender had heard the client again"
+        );
+        assert_eq!(queued_ms(8_160), 0, "it left less than 10 ms before");
     }
 
     #[test]

@@ -68,8 +68,18 @@ impl Connection {
         self.knowledge().fill(side, (from_ns, to_ns), goes_on, since, gap);
         gap.rtt.known_ns = under_way_ns.unwrap_or(gap.rtt.known_ns);
         gap.end_with(segment);
-        let Sender { space, .. } = &self.senders[side];
+        let Sender { space, habits, .. } = &self.senders[side];
+        let heard = gap.acks.last.map_or(0, |ack| ack.tsval);
+        gap.acks.unheard = habits.echoes()
+            && heard != 0
+            && segment.echoes().is_some_and(|echo| (echo.wrapping_sub(heard) as i32) < 0);
         gap.behind_hole = kind == Kind::New && start > space.nxt;
+        if gap.bottleneck.stood_ns > 0 {
+            let message = self.timeline.exchanges.front().map(|it| it.began(side));
+            let bytes = (start + u64::from(segment.payload_len)).saturating_sub(space.nxt);
+            gap.bottleneck.stood_ns -=
+                at_rate_of(message, (space.nxt, from_ns), bytes).min(gap.bottleneck.stood_ns);
+        }
         if gap.turn == Turn::Continues {
             let Self { cold, senders, path, timeline, .. } = self;
             let began = timeline.exchanges.front().map_or(u64::MAX, |it| it.began_at[side]);
@@ -266,6 +276,16 @@ pub(super) fn move_cursor(
     if let Some(bulk) = &mut senders[side].bulk {
         bulk.pipe.mark();
     }
+}
+
+/// Returns how long `bytes` take at the rate of the message so far, ns, which began at a position and a
+/// time and had come to position `nxt` at `last_ns`; 0 if nothing shows a rate.
+fn at_rate_of(message: Option<(u64, u64)>, (nxt, last_ns): (u64, u64), bytes: u64) -> u64 {
+    let Some((begin, began_ns)) = message.filter(|&(_, began_ns)| began_ns > 0) else { return 0 };
+    let sent = nxt.saturating_sub(begin).max(1);
+    // The rate of a link that others use too varies by a half.
+    let took_ns = 2 * u128::from(last_ns.saturating_sub(began_ns));
+    u64::try_from(u128::from(bytes) * took_ns / u128::from(sent)).unwrap_or(u64::MAX)
 }
 
 /// Follows by `gap` the pace of a sender and the pieces in which it writes; `message` is the

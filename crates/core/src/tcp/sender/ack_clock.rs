@@ -173,6 +173,7 @@ impl Sender {
                 delay_ns: (acked_all && last_ns > 0)
                     .then(|| held_ns.saturating_sub(rtt_receiver_ns)),
                 opened_window: opens,
+                tsval: ack.tsval,
             };
             since.add_ack(trigger, begins_train, &self.space);
         }

@@ -57,7 +57,7 @@ impl Habits {
 
     /// Returns whether the sender echoes the timestamps of ACKs that have arrived.
     #[inline]
-    pub(super) fn echoes(self) -> bool {
+    pub fn echoes(self) -> bool {
         self.has(ECHOES)
     }
 
