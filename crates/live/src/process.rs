@@ -158,6 +158,11 @@ fn describe(pid: u32) -> Process {
     }
 }
 
+/// Returns the id of the container that a process runs in; `None` outside of containers.
+pub fn container_of(pid: u32) -> Option<String> {
+    container(&fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default())
+}
+
 /// Returns the numbers of all processes.
 fn all() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();

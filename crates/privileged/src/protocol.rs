@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
+use tcpwhy_core::state::Served;
 
 /// A request of the process that parses. What it does not name is known since before the two
 /// processes parted ([`Permitted`](crate::Permitted)).
@@ -90,6 +91,8 @@ impl From<io::Error> for Answer {
 pub struct Looked {
     /// What hooks counted of sockets.
     pub hooked: Vec<SocketHooks>,
+    /// Requests that servers answered while hooks looked.
+    pub served: Vec<Served>,
     /// How long the reading took, ns.
     pub took_ns: u64,
     /// Notes for the user.

@@ -1,15 +1,18 @@
 //! A namespace that is watched: its sockets, what the kernel drops in it, and hooks, which show what a
 //! list of sockets cannot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use tcpwhy_core::state::{Part, Parts, Process, Served};
 use tcpwhy_live::LiveError;
 use tcpwhy_live::drops;
 use tcpwhy_live::hooks::{self, HookKind, Record, Scope, Session, Summary};
 use tcpwhy_live::netns::Netns;
+use tcpwhy_live::process::container_of;
+use tcpwhy_live::process::ports::family;
 use tcpwhy_live::sockets::{Selection, Survey, Where, survey};
 
 use crate::protocol::{Looked, SocketHooks};
@@ -23,6 +26,12 @@ const HOOKS_SHIFT: u32 = 3;
 /// 0.11). They pause long enough to stay within their part of the budget.
 const HOOKS_COST: f64 = 0.11;
 
+/// Number of answered requests that a reading has at most.
+const SERVED_MAX: usize = 1_000;
+
+/// Number of listening ports whose requests are followed: the size of the hook's map.
+const PORTS_MAX: usize = 1024;
+
 /// Age at which entries are removed from the kernel's tables, which would be full at some time.
 const KEPT: Duration = Duration::from_secs(600);
 
@@ -31,6 +40,8 @@ pub struct Watching {
     selection: Selection,
     dropped: Dropped,
     scope: Scope,
+    /// The watched process, which is looked at with its children.
+    pid: Option<u32>,
     /// Hooks that stay attached: retransmissions, and the socket calls of a watched process.
     lasting: Session,
     /// Pause after the hooks were attached.
@@ -41,6 +52,8 @@ pub struct Watching {
     seen: Summary,
     /// Time of these counts by the monotonic clock, ns.
     seen_ns: u64,
+    /// Requests that were answered that time, until a reading takes them.
+    served: Vec<Served>,
     /// The reason, if hooks could not be attached.
     lacking: Option<String>,
     /// `true` after that reason was reported.
@@ -64,16 +77,19 @@ impl Watching {
             netns: u32::try_from(netns.inode).ok(),
             sample_shift: if part.is_some() { HOOKS_SHIFT } else { 0 },
             pids: pid.into_iter().collect(),
+            ports: Vec::new(),
         };
         let mut watching = Self {
             selection: Selection { place: Where::Of(netns.clone()), ..Selection::default() },
             dropped: Dropped::since_now(netns),
             scope,
+            pid,
             lasting: Session::default(),
             rest: HOOKS_LOOK.mul_f64(part.map_or(0.0, |part| HOOKS_COST / part)),
             next: Instant::now(),
             seen: Summary::default(),
             seen_ns: 0,
+            served: Vec::new(),
             lacking: None,
             has_said: false,
         };
@@ -104,12 +120,31 @@ impl Watching {
         if Instant::now() < self.next {
             return;
         }
-        let session = self.attach(&[HookKind::Unread, HookKind::SndbufWait]);
+        self.scope.ports = self.listening_ports();
+        // Its children may have changed since the last time.
+        self.scope.pids = self.pid.map(family).unwrap_or_default();
+        let hooks = [HookKind::Unread, HookKind::SndbufWait, HookKind::Served];
+        let mut session = self.attach(&hooks);
         if wait(HOOKS_LOOK) {
             return;
         }
         (self.seen, self.seen_ns) = (session.summary(), hooks::monotonic_ns());
+        let offset_ns = hooks::realtime_offset_ns();
+        let records = session.poll(Duration::ZERO).unwrap_or_default();
+        let mut containers = BTreeMap::new();
+        let mut container =
+            |pid| containers.entry(pid).or_insert_with(|| container_of(pid)).clone();
+        let served = records.iter().filter_map(|it| served(it, offset_ns, &mut container));
+        self.served = served.take(SERVED_MAX).collect();
         self.next = Instant::now() + self.rest;
+    }
+
+    /// Returns the ports at which the namespace listens; none where its sockets are not listed.
+    fn listening_ports(&self) -> Vec<u16> {
+        let all = survey(&self.selection).map(|it| it.sockets).unwrap_or_default();
+        let listeners = all.iter().filter(|it| it.listener.is_some());
+        let ports: BTreeSet<u16> = listeners.map(|it| it.local.port()).collect();
+        ports.into_iter().take(PORTS_MAX).collect()
     }
 
     /// Reads the sockets, the counts of the hooks and, if `drops`, what the kernel dropped.
@@ -123,7 +158,8 @@ impl Watching {
         let hooked = self.hooked();
         let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let notes = self.notes();
-        let looked = Looked { hooked, took_ns, notes, hooks_missing: self.missing() };
+        let served = std::mem::take(&mut self.served);
+        let looked = Looked { hooked, served, took_ns, notes, hooks_missing: self.missing() };
         Ok(Reading { survey, drops, looked })
     }
 
@@ -186,6 +222,57 @@ impl Watching {
     }
 }
 
+/// Returns a request that was answered, with the parts of its time.
+fn served(
+    record: &Record,
+    offset_ns: i64,
+    container: &mut impl FnMut(u32) -> Option<String>,
+) -> Option<Served> {
+    let Record::Served(it) = record else { return None };
+    let container = container(it.pid);
+    Some(Served {
+        local: it.flow.source,
+        peer: it.flow.destination,
+        process: Process { pid: it.pid.into(), command: it.command.clone(), container },
+        ready_ns: it.ready_ns.saturating_add_signed(offset_ns),
+        parts: parts(it),
+        waits_for: it.peer.map(|(flow, ns)| (flow.destination, ns)),
+        is_handed_over: it.is_handed_over,
+    })
+}
+
+/// Divides the time from the request's last byte to the answer's first one.
+fn parts(it: &hooks::Served) -> Parts {
+    let mut parts = Parts::default();
+    let mut blocked = |did: &hooks::States| {
+        parts.add(Part::CpuWait, did.runnable_ns);
+        parts.add(Part::Throttled, did.throttled_ns);
+        parts.add(Part::Lock, did.locked_ns);
+        parts.add(Part::Disk, did.disk_ns);
+        parts.add(Part::Memory, did.memory_ns);
+        parts.add(Part::Sleep, did.sleeping_ns);
+        parts.add(Part::OtherCall, did.other_ns);
+    };
+    it.unread.iter().chain(&it.serving).for_each(&mut blocked);
+    match it.unread {
+        Some(before) => {
+            // What its reader did then was not for this request.
+            parts.add(Part::OtherRequests, before.running_ns);
+            parts.add(Part::Unread, before.awaiting_ns);
+        }
+        None => parts.add(Part::Unread, it.read_ns - it.ready_ns),
+    }
+    match it.serving {
+        Some(did) => {
+            parts.add(Part::Running, did.running_ns - it.others_ns);
+            parts.add(Part::OtherRequests, it.others_ns);
+            parts.add(Part::Others, did.awaiting_ns);
+        }
+        None => parts.add(Part::Unknown, it.written_ns - it.read_ns),
+    }
+    parts
+}
+
 /// Packets that the kernel drops in a namespace.
 struct Dropped {
     netns: Netns,
@@ -208,5 +295,57 @@ impl Dropped {
             *self = Self::since_now(self.netns.clone());
         }
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+
+    /// A request that lay unread for 450 ns and was answered 1,800 ns later.
+    fn hooked(unread: bool, serving: bool) -> hooks::Served {
+        let end = |text: &str| text.parse::<SocketAddr>().expect("an end");
+        let flow =
+            hooks::Flow { source: end("10.0.0.2:80"), destination: end("10.0.0.1:9"), protocol: 6 };
+        let did = |each_ns: u64| hooks::States {
+            running_ns: 2 * each_ns,
+            runnable_ns: each_ns,
+            throttled_ns: each_ns,
+            awaiting_ns: each_ns,
+            locked_ns: each_ns,
+            disk_ns: each_ns,
+            memory_ns: each_ns,
+            sleeping_ns: each_ns,
+            other_ns: 0,
+        };
+        hooks::Served {
+            flow,
+            netns: 1,
+            pid: 7,
+            tid: 8,
+            command: "node".into(),
+            ready_ns: 1_000,
+            read_ns: 1_450,
+            written_ns: 3_250,
+            unread: unread.then(|| did(50)),
+            serving: serving.then(|| did(200)),
+            others_ns: if serving { 150 } else { 0 },
+            is_handed_over: false,
+            peer: None,
+        }
+    }
+
+    #[test]
+    fn the_parts_sum_to_the_time_of_the_server() {
+        for (unread, serving) in [(true, true), (true, false), (false, true), (false, false)] {
+            let parts = parts(&hooked(unread, serving));
+            assert_eq!(parts.total_ns(), 2_250, "{parts:?}");
+            let expected = (if unread { 50 } else { 450 }, if serving { 0 } else { 1_800 });
+            assert_eq!((parts.of(Part::Unread), parts.of(Part::Unknown)), expected);
+        }
+        let parts = parts(&hooked(true, true));
+        assert_eq!((parts.of(Part::Running), parts.of(Part::OtherRequests)), (250, 250));
+        assert_eq!((parts.of(Part::Throttled), parts.of(Part::Others)), (250, 200));
     }
 }

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tcpwhy_core::model::units::{count, counted, duration, printable, share};
 use tcpwhy_core::model::{Cause, Class, Finding, Report, SlowExchange};
 use tcpwhy_core::report::{Look, Page, Paint, Phrases, cut, json, left, right};
+use tcpwhy_core::state::{Parts, Served, ServerParts, by_server, parts_of};
 
 /// Number of rows of a list on the terminal, unless all are asked for.
 const ROWS_MAX: usize = 8;
@@ -47,12 +48,16 @@ pub struct Slow<'a> {
     start_ns: u64,
     /// The duration, ns.
     wall_ns: u64,
+    /// The server's own time in it, ns.
+    server_ns: u64,
+    /// What that was spent on, if hooks saw the server's threads; sums to `server_ns`.
+    server_parts: Option<Parts>,
     /// The cause that took at least half of its time, if there is one.
     cause: Option<&'static str>,
 }
 
 impl<'a> Slow<'a> {
-    fn of(one: &'a SlowExchange) -> Self {
+    fn of(one: &'a SlowExchange, served: &[Served]) -> Self {
         Self {
             client: one.client.to_string(),
             server: one.server.to_string(),
@@ -60,6 +65,8 @@ impl<'a> Slow<'a> {
             kind: &one.kind,
             start_ns: one.start_ns,
             wall_ns: one.wall_ns,
+            server_ns: one.server_ns,
+            server_parts: parts_of(one, served),
             cause: one.cause.map(Cause::id),
         }
     }
@@ -90,20 +97,23 @@ struct Beside<'a> {
     watch: Watched<'a>,
 }
 
-/// Cost of the watch, and the longest exchanges.
+/// Cost of the watch, the longest exchanges, and the parts of the servers' time.
 #[derive(Serialize)]
 struct Watched<'a> {
     #[serde(flatten)]
     cost: &'a Cost,
     slowest_exchanges: Vec<Slow<'a>>,
+    /// What the time of each server was spent on, of the requests that hooks saw.
+    server_parts: Vec<ServerParts>,
 }
 
 /// Returns the report as one line of JSON.
 ///
 /// # Errors Not expected.
-pub fn json(report: &Report, cost: &Cost) -> Result<String, Error> {
-    let slowest_exchanges = report.slowest.iter().map(Slow::of).collect();
-    let beside = Beside { watch: Watched { cost, slowest_exchanges } };
+pub fn json(report: &Report, cost: &Cost, served: &[Served]) -> Result<String, Error> {
+    let slowest_exchanges = report.slowest.iter().map(|it| Slow::of(it, served)).collect();
+    let server_parts = by_server(served);
+    let beside = Beside { watch: Watched { cost, slowest_exchanges, server_parts } };
     Ok(json::render_line_with(report, env!("CARGO_PKG_VERSION"), &beside)?)
 }
 
@@ -191,7 +201,7 @@ pub fn waiting(interface: &str, look: &Look) -> String {
 /// `kept` is the folder of stored packets, if packets are stored.
 pub fn page(
     report: &Report,
-    cost: &Cost,
+    (cost, served): (&Cost, &[Served]),
     (notes, kept): (&[String], Option<&Path>),
     look: &Look,
 ) -> String {
@@ -205,6 +215,7 @@ pub fn page(
     page.gap();
     endpoints(&mut page, report);
     page.gap();
+    server_time(&mut page, served);
     slowest(&mut page, report, kept);
     page.gap();
     connections(&mut page, report);
@@ -276,6 +287,26 @@ fn endpoints(page: &mut Page<'_>, report: &Report) {
 }
 
 /// Lists the longest exchanges, with the options that select each one in the stored packets.
+/// What the servers' own time was spent on.
+fn server_time(page: &mut Page<'_>, served: &[Served]) {
+    let servers = by_server(served);
+    if servers.is_empty() {
+        return;
+    }
+    page.line(&page.look.paint(Paint::Bold, "server time, of requests that hooks saw (the mean)"));
+    for one in servers.iter().take(rows(page.look).min(3)) {
+        let process = printable(&one.process.to_string());
+        let text = format!(
+            "{} {} of {process}: {}",
+            right(&duration(one.server_ns), 10),
+            one.server,
+            one.words()
+        );
+        page.paragraph(None, &text, 2);
+    }
+    page.gap();
+}
+
 fn slowest(page: &mut Page<'_>, report: &Report, kept: Option<&Path>) {
     if report.slowest.is_empty() {
         return;
@@ -369,11 +400,11 @@ mod tests {
     #[test]
     fn each_line_of_a_watch_says_that_kernel_hooks_are_missing() {
         let report = Report::default();
-        let with = (text(&report, &cost()), json(&report, &cost()).expect("JSON"));
+        let with = (text(&report, &cost()), json(&report, &cost(), &[]).expect("JSON"));
         assert!(!with.0.contains("hooks") && with.1.contains("\"hooks_missing\":null"), "{with:?}");
         let why = Lack::NotBuilt.to_string();
         let cost = Cost { hooks_missing: Some(why.clone()), ..cost() };
-        let (text, json) = (text(&report, &cost), json(&report, &cost).expect("JSON"));
+        let (text, json) = (text(&report, &cost), json(&report, &cost, &[]).expect("JSON"));
         assert!(text.contains("without kernel hooks") && json.contains(&why), "{text}\n{json}");
     }
 
@@ -388,11 +419,12 @@ mod tests {
             kind: "GET /items/{id}".into(),
             start_ns: 0,
             wall_ns: 250_000_000,
+            server_ns: 0,
             cause: Some(Cause::ServerThink),
         }];
         let report = Report { slowest, ..Report::default() };
         let look = Look { width: 160, ..Look::default() };
-        let text = page(&report, &cost(), (&[], Some(Path::new("kept"))), &look);
+        let text = page(&report, (&cost(), &[]), (&[], Some(Path::new("kept"))), &look);
         let row = text.lines().find(|line| line.contains("250 ms")).expect("a row");
         assert!(row.contains("10.0.0.2:80 GET /items/{id}"), "{row}");
         assert!(
@@ -400,7 +432,7 @@ mod tests {
             "{row}"
         );
         assert!(text.contains("tcpwhy kept/tcpwhy-*.pcapng --connection … --exchange …"), "{text}");
-        let text = page(&Report::default(), &cost(), (&[], Some(Path::new("kept"))), &look);
+        let text = page(&Report::default(), (&cost(), &[]), (&[], Some(Path::new("kept"))), &look);
         assert!(!text.contains("slowest") && !text.contains("kept"), "{text}");
     }
 }

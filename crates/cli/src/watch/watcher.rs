@@ -315,16 +315,17 @@ impl<'a> Watcher<'a> {
         self.state.ask(&report);
         self.weigh(&mut report, Duration::ZERO);
         self.cut_out(&report);
+        let served = self.state.served(&report);
         let cost = self.cost(false);
         self.tell(&report, &cost, &inputs);
         let is_read = match &mut self.output {
             Output::Screen(screen) => {
                 let beside = (self.notes.as_slice(), self.asked.write.as_deref());
-                screen.show(&lines::page(&report, &cost, beside, &self.look))?;
+                screen.show(&lines::page(&report, (&cost, &served), beside, &self.look))?;
                 true
             }
             Output::Lines => output::is_read(&lines::text(&report, &cost))?,
-            Output::Json => output::is_read(&lines::json(&report, &cost)?)?,
+            Output::Json => output::is_read(&lines::json(&report, &cost, &served)?)?,
         };
         if !is_read {
             self.ended = Some("the reader of the output has gone".into());
@@ -438,7 +439,8 @@ impl<'a> Watcher<'a> {
             ));
         }
         if self.asked.json {
-            output::print(&lines::json(&report, &cost)?)?;
+            let served = self.state.served(&report);
+            output::print(&lines::json(&report, &cost, &served)?)?;
         } else {
             output::print(&text::render(&report, &self.look))?;
             output::print(&lines::closing(&report, &cost, &self.look))?;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tcpwhy_live::netns::Netns;
 use tcpwhy_testing::Folder;
 
-mod parts;
+pub mod parts;
 
 /// A network namespace that lives as long as a process of ours, at most 60 s.
 struct Space(Child);

@@ -15,6 +15,7 @@ use tcpwhy_live::privileges;
 use tcpwhy_testing::Folder;
 
 mod behind;
+mod parts;
 mod weather;
 
 const NAGLE: u16 = 8080;

@@ -103,6 +103,8 @@ pub struct SlowExchange {
     pub start_ns: u64,
     /// Wall time of the exchange, ns.
     pub wall_ns: u64,
+    /// The server's own time in it, ns.
+    pub server_ns: u64,
     /// The cause that took half of its time or more; `None` if there is none, or if the report has
     /// no finding of it at this server.
     pub cause: Option<Cause>,

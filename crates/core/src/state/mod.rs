@@ -7,16 +7,19 @@
 //! a full connection tracking table, exhausted local ports.
 
 mod rules;
+mod served;
 pub mod thresholds;
 mod weigh;
 mod words;
 
+pub use served::{Part, Parts, Served, ServerParts, by_server, parts_of, weigh_served};
 pub use weigh::weigh;
 pub use words::sentence;
 
 use crate::wire::Endpoint;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 /// Sockets and counters of a system at one moment.
@@ -254,7 +257,7 @@ pub struct Hooked {
 }
 
 /// The process that holds a socket.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Process {
     /// The id of the process.
     pub pid: u64,
@@ -263,6 +266,15 @@ pub struct Process {
     /// The container that it runs in; `None` outside of containers.
     #[serde(default)]
     pub container: Option<String>,
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.container {
+            Some(id) => write!(f, "{} (pid {}, container {id})", self.command, self.pid),
+            None => write!(f, "{} (pid {})", self.command, self.pid),
+        }
+    }
 }
 
 /// Queues of a listening socket.

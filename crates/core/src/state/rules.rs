@@ -118,10 +118,7 @@ fn evidence(
     socket: &Socket,
     facts: Vec<(&'static str, Fact)>,
 ) -> StateEvidence {
-    let process = socket.process.as_ref().map(|it| match &it.container {
-        Some(container) => format!("{} (pid {}, container {container})", it.command, it.pid),
-        None => format!("{} (pid {})", it.command, it.pid),
-    });
+    let process = socket.process.as_ref().map(ToString::to_string);
     let place = socket.local.to_string();
     StateEvidence { id, agrees, setting, value, place, process, read_ns: None, facts }
 }

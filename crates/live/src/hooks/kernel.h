@@ -13,7 +13,7 @@ typedef int s32;
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) val *name
 
-enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_RINGBUF = 27 };
+enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERCPU_ARRAY = 6, MAP_RINGBUF = 27 };
 enum { F_NO_PREALLOC = 1 };
 enum { ANY = 0, NOEXIST = 1 };
 // States of TCP by the kernel's numbers (include/net/tcp_states.h).
@@ -31,6 +31,7 @@ static long (*bpf_probe_read_kernel)(void *dst, u32 size, const void *src) = (vo
 static long (*bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
 static struct tcp_sock *(*bpf_skc_to_tcp_sock)(void *sk) = (void *)137;
 static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
+static void *(*bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -108,12 +109,14 @@ struct msghdr {
     unsigned int msg_flags;
 };
 
-// x86_64: arguments of a system call, and the code segment (0x33 for a 64-bit program).
+// x86_64: number and arguments of a system call, and the code segment (0x33 for a 64-bit program);
+// arm64: the number.
 struct pt_regs {
-    unsigned long di, si, dx, r10, r8, cs;
+    unsigned long di, si, dx, r10, r8, cs, orig_ax;
+    s32 syscallno;
 };
 
-// arm64: the same.
+// arm64: the arguments.
 struct user_pt_regs {
     u64 regs[31];
     u64 pstate;
@@ -128,8 +131,21 @@ struct sk_buff {
     unsigned char *head;
 };
 
+struct cfs_rq {
+    int throttle_count;
+};
+
+struct sched_entity {
+    struct cfs_rq *cfs_rq;
+};
+
 struct task_struct {
     unsigned long nvcsw;
+    int pid;
+    int tgid;
+    unsigned in_iowait : 1;
+    _Bool throttled;
+    struct sched_entity se;
 };
 
 #pragma clang attribute pop

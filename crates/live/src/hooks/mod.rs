@@ -25,6 +25,10 @@
 //!   does not see readers that use `splice`.
 //! - `sndbuf_wait` (tcp_sendmsg_locked, Linux 6.15; sock_send_length): waits for send-buffer
 //!   memory, by socket and sender. It does not see senders that poll before each call.
+//! - `served` (sched_switch, sched_waking, sk_data_ready, sock_recv_length; tcp_sendmsg_locked, Linux
+//!   6.15): what the threads that had a request in their hands did until it was answered: ran, waited
+//!   for a processor, were throttled, were blocked in which kind of call. It follows a request by
+//!   wake-ups within a process. It does not see servers that use `splice`, nor io_uring.
 //! - `state` (inet_sock_set_state): connections that open and close, with their owner; that of an
 //!   accepted connection is known when it is closed.
 //! - `options` (sys_enter, sys_exit): setsockopt, bind and listen calls of chosen processes. It
@@ -34,8 +38,8 @@
 //! the kernel does are in `crates/treat`.
 //!
 //! While they are attached, `drop`, `retransmit` and `state` cost nothing for each request;
-//! `unread` and `sndbuf_wait` run at each receive and send call; [`Scope::sample_shift`] lowers
-//! what they cost.
+//! `unread` and `sndbuf_wait` run at each receive and send call, and `served` also whenever a processor
+//! changes to another thread; [`Scope::sample_shift`] lowers what they cost.
 //!
 //! Counts that may grow by 100,000 a second are kept in maps in the kernel. A map that is full, or
 //! a ring that was read too late, is counted in [`Summary::lost`].
@@ -48,6 +52,7 @@ mod object;
 mod options;
 mod program;
 mod retransmit;
+mod served;
 mod sndbuf_wait;
 mod state;
 mod symbols;
@@ -69,6 +74,7 @@ pub use object::chain;
 pub use options::{Call, What};
 pub use program::BUILT;
 pub use retransmit::Retransmits;
+pub use served::{Served, States};
 pub use sndbuf_wait::SndbufWait;
 pub use state::StateChange;
 pub use table::HookKind;
@@ -87,11 +93,15 @@ pub struct Scope {
     pub netns: Option<u32>,
     /// Processes. [`HookKind::Options`] looks at these and no others; of
     /// [`HookKind::Unread`] and [`HookKind::SndbufWait`] the summary has only sockets that one of
-    /// them used last, and of [`HookKind::State`] only changes by one of them are returned. Drops
+    /// them used last, of [`HookKind::State`] only changes by one of them are returned, and of
+    /// [`HookKind::Served`] only requests that one of them answered. Drops
     /// and retransmissions happen outside of processes and are not selected.
     pub pids: Vec<u32>,
-    /// [`HookKind::Unread`] and [`HookKind::SndbufWait`], which run at each receive and send call,
-    /// look at one of 2 to the power of this many connections: those that [`Flow::is_sampled`]
+    /// Ports of listeners: [`HookKind::Served`] looks at connections that came to these and no
+    /// others.
+    pub ports: Vec<u16>,
+    /// [`HookKind::Unread`], [`HookKind::SndbufWait`] and [`HookKind::Served`], which run at each
+    /// receive and send call, look at one of 2 to the power of this many connections: those that [`Flow::is_sampled`]
     /// names, the same at both ends.
     pub sample_shift: u32,
 }
@@ -121,6 +131,8 @@ pub enum Record {
     State(StateChange),
     /// A process set up a socket.
     Call(Call),
+    /// A server answered a request.
+    Served(Box<Served>),
 }
 
 /// Counts of the hooks since the session was opened, by flow. The source of each flow is this
@@ -173,7 +185,8 @@ impl Session {
     fn attach(&mut self, hook: HookKind, btf: &Btf) -> Result<(), String> {
         let Some(elf) = (hook.row().program)() else { return Ok(()) };
         let mut object = Object::load(elf, btf, &self.scope)?;
-        object.choose(&self.scope.pids)?;
+        object.choose("pids", &self.scope.pids, 1)?;
+        object.choose("ports", &self.scope.ports, 0)?;
         self.hooks.insert(hook, object);
         Ok(())
     }
@@ -183,9 +196,9 @@ impl Session {
         self.hooks.contains_key(&hook)
     }
 
-    /// Records of [`HookKind::State`] and [`HookKind::Options`] that came since the last call;
-    /// waits for one until `timeout`. The hooks keep about 10,000 records of each kind until they
-    /// are read.
+    /// Records of the hooks that write some, which came since the last call;
+    /// waits for one until `timeout`. The hooks keep some thousands of records of each kind until
+    /// they are read.
     ///
     /// # Errors
     /// The kernel refuses to wait.

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use aya::maps::{Array, HashMap, MapData, RingBuf};
 use aya::programs::Program;
-use aya::{Btf, Ebpf, EbpfLoader};
+use aya::{Btf, Ebpf, EbpfLoader, Pod};
 
 use super::Scope;
 use super::flow::SAMPLE_SHIFT_MAX;
@@ -37,11 +37,16 @@ impl Object {
         Ok(Self { ebpf, ring: ring.map_err(|error| chain(&error))? })
     }
 
-    /// Fills in the processes that the hook looks at.
-    pub(super) fn choose(&mut self, pids: &[u32]) -> Result<(), String> {
-        let Some(map) = self.ebpf.map_mut("pids") else { return Ok(()) };
-        let mut map = HashMap::<&mut MapData, u32, u32>::try_from(map).map_err(|it| chain(&it))?;
-        pids.iter().try_for_each(|pid| map.insert(pid, 1, 0)).map_err(|error| chain(&error))
+    /// Fills in what the hook looks at, with the first value of each, if it has a map of that name.
+    pub(super) fn choose<K: Pod>(
+        &mut self,
+        map: &str,
+        chosen: &[K],
+        value: u32,
+    ) -> Result<(), String> {
+        let Some(map) = self.ebpf.map_mut(map) else { return Ok(()) };
+        let mut map = HashMap::<&mut MapData, K, u32>::try_from(map).map_err(|it| chain(&it))?;
+        chosen.iter().try_for_each(|it| map.insert(it, value, 0)).map_err(|error| chain(&error))
     }
 
     /// Returns a descriptor that is readable while there are records.

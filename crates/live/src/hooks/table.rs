@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::object::Object;
 use super::program::program;
 use super::{Record, Scope, Session, Summary};
-use super::{drop, options, retransmit, sndbuf_wait, state, unread};
+use super::{drop, options, retransmit, served, sndbuf_wait, state, unread};
 
 /// What a hook gives.
 pub(super) struct Row {
@@ -79,6 +79,14 @@ hooks! {
             summary.sndbuf_waits.retain(|it| session.scope.has_process(Some(it.pid)));
         },
         forget: sndbuf_wait::forget,
+        ..PLAIN
+    }
+    /// Requests that servers took long to answer, with what their threads did: [`Record::Served`].
+    Served in served {
+        record: |scope, bytes| {
+            let served = served::parse(bytes).filter(|it| scope.has_process(Some(it.pid)));
+            served.map(|it| Record::Served(Box::new(it)))
+        },
         ..PLAIN
     }
     /// Connections that open and close: [`Record::State`].

@@ -11,11 +11,11 @@ use tcpwhy_live::hooks::{Call, Flow, HookKind, Record, Scope, Session, StateChan
 use tcpwhy_live::netns::Netns;
 
 /// A namespace with its loopback interface up; deleted when dropped.
-struct Place(String);
+pub struct Place(String);
 
 impl Place {
     /// `None` without root.
-    fn new(name: &str) -> Option<Self> {
+    pub fn new(name: &str) -> Option<Self> {
         if !tcpwhy_testing::privileged("network namespaces and kernel hooks") {
             return None;
         }
@@ -25,19 +25,24 @@ impl Place {
         Some(place)
     }
 
-    fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         Netns::find(&self.0).expect("the namespace").inside(work).expect("root may enter")
     }
 
     /// Hooks that look at this namespace. As root they have to work.
     fn open(&self, kind: HookKind) -> Session {
-        self.open_sampled(kind, 0)
+        self.open_with(kind, Scope::default())
     }
 
     fn open_sampled(&self, kind: HookKind, sample_shift: u32) -> Session {
+        self.open_with(kind, Scope { sample_shift, ..Scope::default() })
+    }
+
+    /// As `scope` says, in this namespace and process.
+    pub fn open_with(&self, kind: HookKind, scope: Scope) -> Session {
         let inode = Netns::find(&self.0).expect("the namespace").inode;
         let pids = vec![std::process::id()];
-        let scope = Scope { netns: inode.try_into().ok(), pids, sample_shift };
+        let scope = Scope { netns: inode.try_into().ok(), pids, ..scope };
         let (session, missing) = Session::open(&[kind], &scope);
         assert!(missing.is_empty(), "root can attach {kind:?}: {missing:?}");
         session
@@ -261,7 +266,7 @@ fn connections_open_and_close_with_their_owner() {
         let records = session.poll(Duration::from_millis(100)).expect("it can wait");
         changes.extend(records.into_iter().filter_map(|record| match record {
             Record::State(change) => Some(change),
-            Record::Call(_) => None,
+            Record::Call(_) | Record::Served(_) => None,
         }));
     }
     let took_ms = opened.elapsed().as_millis() as u64;

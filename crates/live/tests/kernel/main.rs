@@ -4,3 +4,4 @@
 
 mod capture;
 mod hooks;
+mod served;

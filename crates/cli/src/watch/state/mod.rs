@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use tcpwhy_core::findings::NOT_RECEIVED;
 use tcpwhy_core::model::{Cause, Report};
-use tcpwhy_core::state::{Process, State, weigh};
+use tcpwhy_core::state::{Process, Served, State, weigh, weigh_served};
 use tcpwhy_privileged::{Helper, HelperError, Looked, Request, SocketHooks};
 
 /// Share of a budget for reading sockets; the rest is for capturing and reporting, which go on
@@ -29,6 +29,8 @@ pub struct Reader {
     next: Instant,
     /// The last readings, latest first: the state of a socket before it closed is in an older one.
     kept: VecDeque<State>,
+    /// The last requests that hooks saw answered, oldest first.
+    served: VecDeque<Served>,
     /// `true` after the failure of readings was reported.
     has_failed: bool,
     /// Notes for the user.
@@ -46,6 +48,9 @@ enum Awaited {
 
 /// Number of readings that are kept.
 const KEPT: usize = 3;
+
+/// Number of answered requests that are kept.
+const SERVED_MAX: usize = 4_000;
 
 /// Causes that hooks can confirm when they are attached for a moment.
 const WITNESSED: [Cause; 3] = [Cause::SendBuffer, Cause::ZeroWindow, Cause::ServerThink];
@@ -65,6 +70,7 @@ impl Reader {
             share: share(budget),
             next: Instant::now(),
             kept: VecDeque::new(),
+            served: VecDeque::new(),
             has_failed: false,
             notes: Vec::new(),
             hooks_missing: None,
@@ -102,6 +108,13 @@ impl Reader {
     pub fn weigh(&mut self, report: &mut Report, wait: Duration) {
         self.wait(wait);
         self.kept.iter().for_each(|state| weigh(report, state));
+        weigh_served(report, &self.served(report));
+    }
+
+    /// Returns the requests that hooks saw answered in the time of `report`.
+    pub fn served(&self, report: &Report) -> Vec<Served> {
+        let since_ns = report.watched.map_or(0, |watched| watched.first_ns);
+        self.served.iter().filter(|it| it.ready_ns >= since_ns).cloned().collect()
     }
 
     /// Returns notes on what could not be read and why, each once.
@@ -143,6 +156,9 @@ impl Reader {
         self.notes.extend(looked.notes);
         self.hooks_missing = looked.hooks_missing;
         add(&mut state, looked.hooked);
+        self.served.extend(looked.served);
+        let excess = self.served.len().saturating_sub(SERVED_MAX);
+        self.served.drain(..excess);
         self.kept.truncate(KEPT - 1);
         self.kept.push_front(state);
     }

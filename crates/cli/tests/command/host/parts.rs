@@ -39,14 +39,14 @@ impl Drop for Service {
 }
 
 /// A control group of this machine whose CPU time can be limited; removed with its last process.
-struct Group {
-    folder: PathBuf,
+pub struct Group {
+    pub folder: PathBuf,
     is_v2: bool,
 }
 
 impl Group {
     /// `None`: this machine has no hierarchy in which a group can be limited.
-    fn new(name: &str) -> Option<Self> {
+    pub fn new(name: &str) -> Option<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
         let place = |wanted: &str| {
             mounts.lines().find_map(|line| {
@@ -76,7 +76,7 @@ impl Group {
     }
 
     /// Limits it to this CPU time in each 100 ms.
-    fn limit(&self, quota_ms: u64) -> io::Result<()> {
+    pub fn limit(&self, quota_ms: u64) -> io::Result<()> {
         let (file, value) = match self.is_v2 {
             true => ("cpu.max", format!("{} 100000", quota_ms * 1_000)),
             false => ("cpu.cfs_quota_us", format!("{}", quota_ms * 1_000)),

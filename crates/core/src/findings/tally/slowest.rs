@@ -1,7 +1,7 @@
 //! The exchanges that took longest.
 
 use crate::capture::FrameId;
-use crate::model::{Cause, SlowExchange};
+use crate::model::{Cause, Owner, SlowExchange};
 use crate::tcp::{Connection, Exchange, SimpleExchange};
 use std::cmp::Reverse;
 
@@ -38,6 +38,7 @@ impl Slowest {
                 kind: exchange.kind,
                 start_ns: exchange.start_ns,
                 wall_ns,
+                server_ns: exchange.ledger.of(Owner::Server),
                 cause: chain.and_then(|it| main_cause(it.cause, it.ns, wall_ns)),
             }
         });
@@ -55,6 +56,7 @@ impl Slowest {
             kind: *plain.kind,
             start_ns,
             wall_ns,
+            server_ns: plain.server_ns,
             cause: main_cause(Cause::ServerThink, plain.server_ns, wall_ns),
         });
     }

@@ -1,0 +1,171 @@
+//! Requests that servers answered, and what the threads that had each in their hands did meanwhile.
+
+use serde::{Deserialize, Serialize};
+
+use super::flow::{FLOW_BYTES, Fields, Flow};
+
+/// `struct served_record` in served.h.
+const RECORD_BYTES: usize = 304;
+/// `READER_KNOWN`, `CHAIN_KNOWN` and `HANDED_OVER` of its flags.
+const READER_KNOWN: u32 = 1;
+const CHAIN_KNOWN: u32 = 2;
+const HANDED_OVER: u32 = 4;
+
+/// Times that threads spent in each state, ns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct States {
+    /// On a processor.
+    pub running_ns: u64,
+    /// In a run queue: other threads had the processors.
+    pub runnable_ns: u64,
+    /// Stopped by the quota of its control group.
+    pub throttled_ns: u64,
+    /// Blocked until a peer or another event: receive, poll, accept and connect calls.
+    pub awaiting_ns: u64,
+    /// Blocked in futex, in a lock of a file or in a semaphore.
+    pub locked_ns: u64,
+    /// Blocked in block I/O, in fsync, or without signals in a call on a file.
+    pub disk_ns: u64,
+    /// Blocked outside of a call or in one on memory: page faults, swap, reclaim.
+    pub memory_ns: u64,
+    /// Blocked in nanosleep.
+    pub sleeping_ns: u64,
+    /// Blocked in another call.
+    pub other_ns: u64,
+}
+
+impl States {
+    fn parse(fields: &mut Fields<'_>) -> Self {
+        // The order of `enum state`.
+        Self {
+            running_ns: fields.u64(),
+            runnable_ns: fields.u64(),
+            throttled_ns: fields.u64(),
+            awaiting_ns: fields.u64(),
+            locked_ns: fields.u64(),
+            disk_ns: fields.u64(),
+            memory_ns: fields.u64(),
+            sleeping_ns: fields.u64(),
+            other_ns: fields.u64(),
+        }
+    }
+
+    /// Returns the sum; saturates, as readings that contradict each other may be anything.
+    pub fn sum_ns(&self) -> u64 {
+        [
+            self.running_ns,
+            self.runnable_ns,
+            self.throttled_ns,
+            self.awaiting_ns,
+            self.locked_ns,
+            self.disk_ns,
+            self.memory_ns,
+            self.sleeping_ns,
+            self.other_ns,
+        ]
+        .into_iter()
+        .fold(0, u64::saturating_add)
+    }
+}
+
+/// A request that took its server a millisecond or more until the first byte of the answer.
+/// Times by `CLOCK_MONOTONIC`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Served {
+    /// Flow of the connection, the server's end as the source.
+    pub flow: Flow,
+    /// Inode of the network namespace.
+    pub netns: u32,
+    /// The process that wrote the answer.
+    pub pid: u32,
+    /// Its thread.
+    pub tid: u32,
+    /// Name of that thread.
+    pub command: String,
+    /// The last data of the request came to the socket, ns.
+    pub ready_ns: u64,
+    /// The first read after that, ns.
+    pub read_ns: u64,
+    /// The first byte of the answer was written, ns.
+    pub written_ns: u64,
+    /// What the reader did until it read. `None` if it is not known that early: it never read on
+    /// this connection, nor did it read last on another one of the same port.
+    pub unread: Option<States>,
+    /// What the threads that had the request in their hands did from its read to the answer.
+    /// `None` where another thread answered than the one that read, and no chain of wake-ups leads
+    /// from one to the other.
+    pub serving: Option<States>,
+    /// The part of `serving.running_ns` in which the reader ran for other requests.
+    pub others_ns: u64,
+    /// Another thread answered than the one that read.
+    pub is_handed_over: bool,
+    /// The peer on whose answer a thread waited longest, and how long, ns. The flow's source is this
+    /// host's end.
+    pub peer: Option<(Flow, u64)>,
+}
+
+pub(super) fn parse(record: &[u8]) -> Option<Served> {
+    let mut fields = Fields(record.first_chunk::<RECORD_BYTES>()?);
+    let seen = fields.seen();
+    let (pid, tid, command) = (fields.u32(), fields.u32(), fields.text::<16>());
+    let flags = fields.u32();
+    let (ready_ns, read_ns, written_ns) = (fields.u64(), fields.u64(), fields.u64());
+    let unread = States::parse(&mut fields);
+    let serving = States::parse(&mut fields);
+    let others_ns = fields.u64();
+    let peer_ns = fields.u64();
+    let peer = Fields(&fields.take::<FLOW_BYTES>()).seen().flow;
+    if !(ready_ns..=written_ns).contains(&read_ns) {
+        return None;
+    }
+    // Readings of a thread that another processor ran at that moment may contradict each other.
+    let sums_to = |it: &States, flag: u32, ns: u64| flags & flag != 0 && it.sum_ns() == ns;
+    let serving_ns = written_ns - read_ns;
+    let serving = Some(serving).filter(|it| sums_to(it, CHAIN_KNOWN, serving_ns));
+    let running_ns = serving.map_or(0, |it| it.running_ns);
+    Some(Served {
+        flow: seen.flow?,
+        netns: seen.netns,
+        pid,
+        tid,
+        command,
+        ready_ns,
+        read_ns,
+        written_ns,
+        unread: Some(unread).filter(|it| sums_to(it, READER_KNOWN, read_ns - ready_ns)),
+        serving,
+        others_ns: others_ns.min(running_ns),
+        is_handed_over: flags & HANDED_OVER != 0,
+        peer: peer.map(|flow| (flow, peer_ns)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(unread_ns: [u64; 9], serving_ns: [u64; 9], flags: u32) -> Vec<u8> {
+        let mut bytes = vec![0; RECORD_BYTES];
+        bytes[37] = 4;
+        bytes[68..72].copy_from_slice(&flags.to_ne_bytes());
+        let numbers = [100_u64, 150, 400].into_iter().chain(unread_ns).chain(serving_ns).chain([7]);
+        for (at, number) in (72..).step_by(8).zip(numbers) {
+            bytes[at..at + 8].copy_from_slice(&number.to_ne_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn times_that_do_not_sum_are_unknown() {
+        let (unread, serving) = ([50, 0, 0, 0, 0, 0, 0, 0, 0], [5, 0, 0, 200, 0, 0, 0, 0, 45]);
+        let all = READER_KNOWN | CHAIN_KNOWN;
+        let served = parse(&record(unread, serving, all)).unwrap();
+        assert_eq!(served.unread.unwrap().running_ns, 50);
+        assert_eq!(served.serving.unwrap().awaiting_ns, 200);
+        assert_eq!((served.others_ns, served.peer), (5, None), "no more than it ran");
+        let torn = parse(&record([51, 0, 0, 0, 0, 0, 0, 0, u64::MAX], serving, all)).unwrap();
+        assert_eq!((torn.unread, torn.serving.is_some()), (None, true));
+        let unknown = parse(&record(unread, serving, 0)).unwrap();
+        assert_eq!((unknown.unread, unknown.serving, unknown.others_ns), (None, None, 0));
+    }
+}

@@ -1,0 +1,579 @@
+// How long a server takes to answer a request, divided by what its threads did meanwhile. Read first:
+// __schedule() and try_to_wake_up() in kernel/sched/core.c, tcp_recvmsg() and tcp_sendmsg_locked()
+// in net/ipv4/tcp.c of the kernel.
+//
+// A thread is followed from its first read of a request on, or from when a followed thread that has
+// a request in its hands wakes it. Its times by state grow at each switch; the difference of two
+// readings is what it did between them, and sums to the time between them. So no event has to be
+// stored for a switch.
+//
+// The request goes from the thread that read it to a thread of the same process that this one wakes
+// by a call while the request is in its hands, and so on, to the thread that writes the answer. Where
+// the writer is no end of such a chain, the record says so.
+#include "served.h"
+#include "../ring.h"
+
+enum { MSG_PEEK = 2 };
+enum { IN_NO_CALL = -1 };
+enum { UNINTERRUPTIBLE = 2 };
+
+// Requests that are answered faster are not recorded. Set before the program is loaded.
+const volatile u64 scope_slow_ns = 1000000;
+
+// Ports of the listeners whose connections are looked at.
+struct {
+    __uint(type, MAP_HASH);
+    __uint(max_entries, 1024);
+    __type(key, u16);
+    __type(value, u32); // the thread that read last on a connection of this port; 0: none yet
+} ports SEC(".maps");
+
+struct thread {
+    u32 pid;
+    u32 state;
+    u64 since_ns; // the state began
+    struct times times; // before that
+    // The request that another thread handed over by waking this one; 0: none.
+    u64 carries;
+    u64 carries_ready_ns;
+    struct times carried; // what was spent on it before
+    struct times at_wake; // own times when it took it over
+    u64 carried_peer_ns;
+    struct flow carried_peer;
+    // The request that it reads or writes at present; 0: it cannot be told, OTHER: not looked at.
+    u64 current;
+    u64 current_since_ns; // running time at the last change of `current`
+    u32 open; // requests that it read and that are not answered yet
+    u32 padding;
+    u64 awaited_ns; // AWAITING when it last read from a peer
+};
+
+struct {
+    __uint(type, MAP_HASH);
+    __uint(max_entries, 16384);
+    __uint(map_flags, F_NO_PREALLOC);
+    __type(key, u32);
+    __type(value, struct thread);
+} threads SEC(".maps");
+
+enum { OTHER = 1 };
+enum { IDLE, READY, READ };
+
+// A server's socket of TCP; the key is its address.
+struct served_socket {
+    struct flow flow;
+    u32 stage;
+    u32 reader;
+    u32 guessed; // the thread whose times `at_ready` are; 0: none
+    u64 ready_ns;
+    u64 next_ready_ns; // of data that came after the read; 0: none
+    u64 read_ns;
+    struct times at_ready;
+    struct times unread;
+    struct times at_read;
+    u32 reader_known;
+    u32 padding;
+    u64 own_ns; // running of the reader for this request alone
+    u64 peer_ns;
+    struct flow peer;
+};
+
+struct {
+    __uint(type, MAP_HASH);
+    __uint(max_entries, 65536);
+    __uint(map_flags, F_NO_PREALLOC);
+    __type(key, u64);
+    __type(value, struct served_socket);
+} sockets SEC(".maps");
+
+// Values for new entries, which are too large for the stack.
+struct {
+    __uint(type, MAP_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, u32);
+    __type(value, struct thread);
+} fresh_thread SEC(".maps");
+
+struct {
+    __uint(type, MAP_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, u32);
+    __type(value, struct served_socket);
+} fresh_socket SEC(".maps");
+
+struct {
+    __uint(type, MAP_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, u32);
+    __type(value, struct served_record);
+} scratch SEC(".maps");
+
+INLINE void advance(struct thread *thread, u64 now, u32 state) {
+    u32 old = thread->state;
+    if (old < STATES && now > thread->since_ns)
+        thread->times.ns[old] += now - thread->since_ns;
+    thread->since_ns = now;
+    thread->state = state;
+}
+
+// The times of a thread until now. It may run on another processor meanwhile: then they may not sum
+// to the time between two readings, which the process sees.
+INLINE void read_times(struct thread *thread, u64 now, struct times *to) {
+    *to = thread->times;
+    u32 state = thread->state;
+    if (state < STATES && now > thread->since_ns)
+        to->ns[state] += now - thread->since_ns;
+}
+
+// to = now - before
+INLINE void subtract(struct times *to, struct times *now, struct times *before) {
+#pragma unroll
+    for (u32 state = 0; state < STATES; state++)
+        to->ns[state] = now->ns[state] - before->ns[state];
+}
+
+INLINE void add(struct times *to, struct times *more) {
+#pragma unroll
+    for (u32 state = 0; state < STATES; state++)
+        to->ns[state] += more->ns[state];
+}
+
+// Number of the call that a thread of 64 bits is in; IN_NO_CALL outside of one.
+INLINE s32 call_of(struct task_struct *task) {
+    void *registers = bpf_task_pt_regs(task);
+    if (!registers)
+        return IN_NO_CALL;
+#if defined(__TARGET_ARCH_x86)
+    return READ(((struct pt_regs *)registers)->orig_ax);
+#else
+    return READ(((struct pt_regs *)registers)->syscallno);
+#endif
+}
+
+#if defined(__TARGET_ARCH_x86)
+#define CALL(x86, arm64) case x86
+#elif defined(__TARGET_ARCH_arm64)
+#define CALL(x86, arm64) case arm64
+#else
+#error "the system calls of this architecture are not known"
+#endif
+
+// What a thread that leaves its processor waits for.
+INLINE u32 blocked_state(struct task_struct *task, u32 prev_state) {
+    s32 call = call_of(task);
+    if (call == IN_NO_CALL)
+        return ON_MEMORY;
+    if (READ_BITS(task, in_iowait))
+        return ON_DISK;
+    switch (call) {
+    CALL(202, 98): // futex
+    CALL(449, 449): // futex_waitv
+    CALL(73, 32): // flock
+    CALL(72, 25): // fcntl: record locks
+    CALL(65, 193): // semop
+    CALL(220, 192): // semtimedop
+        return LOCKED;
+    CALL(35, 101): // nanosleep
+    CALL(230, 115): // clock_nanosleep
+        return SLEEPING;
+    CALL(74, 82): // fsync
+    CALL(75, 83): // fdatasync
+    CALL(277, 84): // sync_file_range
+    CALL(26, 227): // msync
+        return ON_DISK;
+    CALL(9, 222): // mmap
+    CALL(10, 226): // mprotect
+    CALL(11, 215): // munmap
+    CALL(12, 214): // brk
+    CALL(28, 233): // madvise
+        return ON_MEMORY;
+    }
+    if (prev_state & UNINTERRUPTIBLE)
+        return ON_DISK;
+    switch (call) {
+    CALL(0, 63): // read
+    CALL(19, 65): // readv
+    CALL(45, 207): // recvfrom
+    CALL(47, 212): // recvmsg
+    CALL(299, 243): // recvmmsg
+    CALL(42, 203): // connect
+    CALL(43, 202): // accept
+    CALL(288, 242): // accept4
+    CALL(271, 73): // ppoll
+    CALL(270, 72): // pselect6
+    CALL(281, 22): // epoll_pwait
+    CALL(441, 441): // epoll_pwait2
+    CALL(426, 426): // io_uring_enter
+#if defined(__TARGET_ARCH_x86)
+    case 7: // poll
+    case 23: // select
+    case 232: // epoll_wait
+#endif
+        return AWAITING;
+    }
+    return ELSEWHERE;
+}
+
+// Whether the quota of its control group stopped a thread that could run: a thread by itself (Linux
+// 6.18), else its whole queue.
+INLINE int is_throttled(struct task_struct *task) {
+    if (__builtin_preserve_field_info(task->throttled, 2))
+        return READ(task->throttled);
+    struct cfs_rq *queue = task->se.cfs_rq;
+    if (__builtin_preserve_field_info(queue->throttle_count, 2))
+        return READ(queue->throttle_count) > 0;
+    return 0;
+}
+
+// Counts what a thread ran since `current` changed for the request that was current.
+INLINE void leave_current(struct thread *thread, u64 current) {
+    u64 key = thread->current;
+    u64 running = thread->times.ns[RUNNING];
+    if (key > OTHER) {
+        struct served_socket *known = bpf_map_lookup_elem(&sockets, &key);
+        if (known)
+            known->own_ns += running - thread->current_since_ns;
+    }
+    thread->current = current;
+    thread->current_since_ns = running;
+}
+
+SEC("tp_btf/sched_switch")
+int sched_switch(u64 *ctx) {
+    struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+    u32 prev_state = ctx[3];
+    u32 left = prev->pid, came = next->pid;
+    struct thread *thread = bpf_map_lookup_elem(&threads, &left);
+    u64 now = 0;
+    if (left && thread) {
+        now = bpf_ktime_get_ns();
+        // Preempted while it was going to block: it is still in its run queue.
+        int can_run = prev_state == 0 || (u8)ctx[0];
+        u32 state = RUNNABLE;
+        if (!can_run)
+            state = blocked_state(prev, prev_state);
+        else if (is_throttled(prev))
+            state = THROTTLED;
+        advance(thread, now, state);
+        // An event loop that waits has no request in its hands that it works for.
+        if (state == AWAITING && (thread->open > 1 || thread->current == OTHER))
+            leave_current(thread, 0);
+    }
+    thread = bpf_map_lookup_elem(&threads, &came);
+    if (came && thread)
+        advance(thread, now ? now : bpf_ktime_get_ns(), RUNNING);
+    return 0;
+}
+
+// Gives the request that the waker has in its hands to the thread that it wakes.
+INLINE void hand_over(struct thread *waker, u32 waker_tid, struct thread *woken, u64 now) {
+    u64 key = 0;
+    struct times until;
+    read_times(waker, now, &until);
+    if (waker->current > OTHER) {
+        key = waker->current;
+        struct served_socket *known = bpf_map_lookup_elem(&sockets, &key);
+        if (!known || known->stage != READ || known->reader != waker_tid)
+            return;
+        subtract(&woken->carried, &until, &known->at_read);
+        woken->carries_ready_ns = known->ready_ns;
+        woken->carried_peer_ns = known->peer_ns;
+        woken->carried_peer = known->peer;
+    } else if (waker->carries) {
+        key = waker->carries;
+        subtract(&woken->carried, &until, &waker->at_wake);
+        add(&woken->carried, &waker->carried);
+        woken->carries_ready_ns = waker->carries_ready_ns;
+        woken->carried_peer_ns = waker->carried_peer_ns;
+        woken->carried_peer = waker->carried_peer;
+    } else {
+        return;
+    }
+    woken->carries = key;
+    read_times(woken, now, &woken->at_wake);
+    woken->awaited_ns = woken->times.ns[AWAITING];
+}
+
+SEC("tp_btf/sched_waking")
+int sched_waking(u64 *ctx) {
+    struct task_struct *task = (void *)ctx[0];
+    u32 tid = task->pid, pid = task->tgid, zero = 0;
+    u64 id = bpf_get_current_pid_tgid();
+    struct thread *woken = bpf_map_lookup_elem(&threads, &tid);
+    struct thread *waker = 0;
+    u32 waker_tid = id;
+    // Calls by which a thread wakes another of its process. Sending over TCP is none of them: on the
+    // way the kernel takes in other packets, and wakes the readers of these.
+    if (id >> 32 == pid && waker_tid != tid)
+        waker = bpf_map_lookup_elem(&threads, &waker_tid);
+    if (waker && waker->state == RUNNING && (waker->current > OTHER || waker->carries)) {
+        switch (call_of(bpf_get_current_task_btf())) {
+        CALL(1, 64): // write: eventfd, pipe
+        CALL(20, 66): // writev
+        CALL(202, 98): // futex
+        CALL(65, 193): // semop
+            break;
+        default:
+            waker = 0;
+        }
+    } else {
+        waker = 0;
+    }
+    if (!woken && !waker)
+        return 0;
+    u64 now = bpf_ktime_get_ns();
+    if (!woken) {
+        struct thread *fresh = bpf_map_lookup_elem(&fresh_thread, &zero);
+        if (!fresh)
+            return 0;
+        __builtin_memset(fresh, 0, sizeof(*fresh));
+        fresh->pid = pid;
+        fresh->since_ns = now;
+        fresh->state = ELSEWHERE;
+        if (bpf_map_update_elem(&threads, &tid, fresh, NOEXIST))
+            count_lost();
+        woken = bpf_map_lookup_elem(&threads, &tid);
+        if (!woken)
+            return 0;
+    }
+    // One that runs, or waits for a processor, is not woken.
+    if (woken->state == RUNNING || woken->state == RUNNABLE || woken->state == THROTTLED)
+        return 0;
+    advance(woken, now, RUNNABLE);
+    if (waker)
+        hand_over(waker, waker_tid, woken, now);
+    return 0;
+}
+
+SEC("tp_btf/sk_data_ready")
+int sk_data_ready(u64 *ctx) {
+    struct sock *sk = (void *)ctx[0];
+    u64 key = ctx[0];
+    u32 zero = 0;
+    if (!is_sampled(sk))
+        return 0;
+    struct served_socket *known = bpf_map_lookup_elem(&sockets, &key);
+    if (!known) {
+        u16 port = sk->__sk_common.skc_num;
+        if (!bpf_map_lookup_elem(&ports, &port) || !is_tcp_in_scope(sk) ||
+            READ(sk->__sk_common.skc_state) == LISTEN)
+            return 0;
+        struct served_socket *fresh = bpf_map_lookup_elem(&fresh_socket, &zero);
+        if (!fresh)
+            return 0;
+        __builtin_memset(fresh, 0, sizeof(*fresh));
+        if (!flow_of_sock(sk, &fresh->flow))
+            return 0;
+        if (bpf_map_update_elem(&sockets, &key, fresh, NOEXIST))
+            count_lost();
+        known = bpf_map_lookup_elem(&sockets, &key);
+        if (!known)
+            return 0;
+    }
+    u16 port = known->flow.source_port;
+    u32 *last = bpf_map_lookup_elem(&ports, &port);
+    u32 guessed = known->reader ? known->reader : last ? *last : 0;
+    struct thread *thread = bpf_map_lookup_elem(&threads, &guessed);
+    u64 now = bpf_ktime_get_ns();
+    known->guessed = thread ? guessed : 0;
+    if (thread)
+        read_times(thread, now, &known->at_ready);
+    // More of the request, once it is read, or the next one; or the client's FIN, which nobody reads.
+    if (known->stage == READ) {
+        known->next_ready_ns = now;
+        return 0;
+    }
+    known->ready_ns = now;
+    known->stage = READY;
+    return 0;
+}
+
+INLINE struct thread *reading_thread(u64 now) {
+    u64 id = bpf_get_current_pid_tgid();
+    u32 tid = id, zero = 0;
+    struct thread *thread = bpf_map_lookup_elem(&threads, &tid);
+    if (thread)
+        return thread;
+    struct thread *fresh = bpf_map_lookup_elem(&fresh_thread, &zero);
+    if (!fresh)
+        return 0;
+    __builtin_memset(fresh, 0, sizeof(*fresh));
+    fresh->pid = id >> 32;
+    fresh->since_ns = now;
+    fresh->state = RUNNING;
+    if (bpf_map_update_elem(&threads, &tid, fresh, NOEXIST))
+        count_lost();
+    return bpf_map_lookup_elem(&threads, &tid);
+}
+
+// A followed thread has read from a socket that is no server's: its peer answered.
+INLINE void heard_from(struct thread *thread, struct sock *sk) {
+    u64 awaited = thread->times.ns[AWAITING] - thread->awaited_ns;
+    thread->awaited_ns = thread->times.ns[AWAITING];
+    u64 key = thread->current;
+    if (key > OTHER) {
+        struct served_socket *known = bpf_map_lookup_elem(&sockets, &key);
+        if (known && known->stage == READ && awaited > known->peer_ns) {
+            known->peer_ns = awaited;
+            flow_of_sock(sk, &known->peer);
+        }
+    } else if (thread->carries && awaited > thread->carried_peer_ns) {
+        thread->carried_peer_ns = awaited;
+        flow_of_sock(sk, &thread->carried_peer);
+    }
+}
+
+SEC("tp_btf/sock_recv_length")
+int sock_recv_length(u64 *ctx) {
+    struct sock *sk = (void *)ctx[0];
+    u64 key = ctx[0];
+    s32 length = ctx[1], flags = ctx[2];
+    u32 tid = bpf_get_current_pid_tgid();
+    if (length <= 0 || flags & MSG_PEEK)
+        return 0;
+    struct served_socket *known = is_sampled(sk) ? bpf_map_lookup_elem(&sockets, &key) : 0;
+    if (!known) {
+        struct thread *thread = bpf_map_lookup_elem(&threads, &tid);
+        if (!thread)
+            return 0;
+        u16 port = sk->__sk_common.skc_num, family = sk->__sk_common.skc_family;
+        if (family != AF_INET_ && family != AF_INET6_)
+            return 0;
+        advance(thread, bpf_ktime_get_ns(), RUNNING);
+        if (bpf_map_lookup_elem(&ports, &port)) {
+            leave_current(thread, OTHER);
+        } else {
+            heard_from(thread, sk);
+            if (thread->open > 1)
+                leave_current(thread, 0);
+        }
+        return 0;
+    }
+    if (known->stage == IDLE)
+        return 0;
+    u64 now = bpf_ktime_get_ns();
+    struct thread *thread = reading_thread(now);
+    if (!thread)
+        return 0;
+    advance(thread, now, RUNNING);
+    if (known->stage == READ) {
+        u32 reader = known->reader;
+        struct thread *before = bpf_map_lookup_elem(&threads, &reader);
+        if (known->next_ready_ns == 0) {
+            if (reader == tid)
+                leave_current(thread, key);
+            return 0;
+        }
+        // The time of the server begins with the request's last byte.
+        if (before && before->open)
+            before->open -= 1;
+        known->ready_ns = known->next_ready_ns;
+        known->next_ready_ns = 0;
+    }
+    known->reader_known = known->guessed == tid;
+    if (known->reader_known)
+        subtract(&known->unread, &thread->times, &known->at_ready);
+    known->stage = READ;
+    known->reader = tid;
+    known->read_ns = now;
+    known->at_read = thread->times;
+    known->own_ns = 0;
+    known->peer_ns = 0;
+    known->peer.ip_version = 0;
+    leave_current(thread, key);
+    thread->carries = 0;
+    thread->open += 1;
+    thread->awaited_ns = thread->times.ns[AWAITING];
+    u16 port = known->flow.source_port;
+    u32 *last = bpf_map_lookup_elem(&ports, &port);
+    if (last)
+        *last = tid;
+    return 0;
+}
+
+SEC("tp_btf/tcp_sendmsg_locked")
+int tcp_sendmsg_locked(u64 *ctx) {
+    u64 key = ctx[0];
+    u32 zero = 0;
+    u64 id = bpf_get_current_pid_tgid();
+    u32 tid = id;
+    if (!is_sampled((void *)ctx[0]))
+        return 0;
+    struct served_socket *known = bpf_map_lookup_elem(&sockets, &key);
+    if (!known || known->stage != READ)
+        return 0;
+    u64 now = bpf_ktime_get_ns();
+    u32 reader_tid = known->reader;
+    struct thread *writer = bpf_map_lookup_elem(&threads, &tid);
+    struct thread *reader = bpf_map_lookup_elem(&threads, &reader_tid);
+    struct served_record *record = bpf_map_lookup_elem(&scratch, &zero);
+    if (!record)
+        return 0;
+    known->stage = known->next_ready_ns ? READY : IDLE;
+    u64 ready_ns = known->ready_ns;
+    if (known->next_ready_ns) {
+        known->ready_ns = known->next_ready_ns;
+        known->next_ready_ns = 0;
+    }
+    if (writer)
+        advance(writer, now, RUNNING);
+    if (reader && reader->open)
+        reader->open -= 1;
+    int is_slow = now - ready_ns >= scope_slow_ns;
+    u32 recorded = known->reader_known ? READER_KNOWN : 0;
+    record->others_ns = 0;
+    record->peer_ns = known->peer_ns;
+    record->peer = known->peer;
+    if (writer && writer->carries == key && writer->carries_ready_ns == ready_ns) {
+        recorded |= CHAIN_KNOWN | HANDED_OVER;
+        subtract(&record->serving, &writer->times, &writer->at_wake);
+        add(&record->serving, &writer->carried);
+        record->peer_ns = writer->carried_peer_ns;
+        record->peer = writer->carried_peer;
+    } else if (writer && tid == reader_tid) {
+        recorded |= CHAIN_KNOWN;
+        subtract(&record->serving, &writer->times, &known->at_read);
+        // What led to the answer is this request's, unless another one was read since.
+        u64 last = writer->times.ns[RUNNING] - writer->current_since_ns;
+        u64 own = known->own_ns + (writer->current == key || writer->current == 0 ? last : 0);
+        u64 running = record->serving.ns[RUNNING];
+        record->others_ns = running > own ? running - own : 0;
+    }
+    if (writer) {
+        if (tid == reader_tid)
+            leave_current(writer, 0);
+        if (writer->carries == key)
+            writer->carries = 0;
+    }
+    if (!is_slow)
+        return 0;
+    record->flow = known->flow;
+    record->pid = id >> 32;
+    record->tid = tid;
+    record->flags = recorded;
+    bpf_get_current_comm(record->comm, sizeof(record->comm));
+    record->ready_ns = ready_ns;
+    record->read_ns = known->read_ns;
+    record->written_ns = now;
+    record->unread = known->unread;
+    write_record(record, sizeof(*record));
+    return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int inet_sock_set_state(u64 *ctx) {
+    u64 key = ctx[0];
+    if ((s32)ctx[2] != CLOSE)
+        return 0;
+    struct served_socket *known = bpf_map_lookup_elem(&sockets, &key);
+    if (!known)
+        return 0;
+    if (known->stage == READ) {
+        u32 reader = known->reader;
+        struct thread *thread = bpf_map_lookup_elem(&threads, &reader);
+        if (thread && thread->open)
+            thread->open -= 1;
+    }
+    bpf_map_delete_elem(&sockets, &key);
+    return 0;
+}

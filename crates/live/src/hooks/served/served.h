@@ -1,0 +1,43 @@
+// Record: a request that a server answered, and what its threads did meanwhile. `served/mod.rs`
+// reads it.
+#pragma once
+#include "../flow.h"
+
+// What a thread does at a moment. `States` in served/mod.rs has the same order.
+enum state {
+    RUNNING,
+    RUNNABLE, // in a run queue
+    THROTTLED, // by the quota of its control group
+    AWAITING, // blocked until a peer, a pipe or another event: in receive, poll, accept, connect …
+    LOCKED, // blocked in futex, flock or a semaphore
+    ON_DISK, // blocked in block I/O, or without signals in a call on a file
+    ON_MEMORY, // blocked outside of a call: page faults, swap, reclaim
+    SLEEPING, // blocked in nanosleep
+    ELSEWHERE, // blocked in another call
+    STATES,
+};
+
+// Times that a thread spent in each state, ns.
+struct times {
+    u64 ns[STATES];
+};
+
+enum { READER_KNOWN = 1, CHAIN_KNOWN = 2, HANDED_OVER = 4 };
+
+struct served_record {
+    struct flow flow; // of the server's socket
+    u32 pid; // of the thread that wrote
+    u32 tid;
+    char comm[16];
+    u32 flags;
+    u64 ready_ns; // CLOCK_MONOTONIC: the request's last data came to the socket
+    u64 read_ns; // the first read after that
+    u64 written_ns; // the first byte of the answer is written
+    struct times unread; // of the reader, from ready to read; with READER_KNOWN
+    struct times serving; // from read to written; with CHAIN_KNOWN
+    u64 others_ns; // of serving's RUNNING: for other requests
+    // The peer on whose answer a thread of the request waited longest in AWAITING.
+    u64 peer_ns;
+    struct flow peer; // ip_version 0: none
+};
+_Static_assert(sizeof(struct served_record) == 304, "served/mod.rs: RECORD_BYTES");
