@@ -10,10 +10,10 @@ use crate::model::Latency;
 /// fills its own.
 #[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 pub struct Histogram {
-    /// The durations, ascending, ns, while there are no more than [`FEW`]; `counts` is empty then.
-    few: Vec<u64>,
-    /// Counts of the buckets from `first` on.
-    counts: Vec<u64>,
+    /// The durations, ascending, ns, while there are no more than [`FEW`]; of `many` the counts of the
+    /// buckets from `first` on.
+    values: Vec<u64>,
+    many: bool,
     first: u16,
     /// `u64::MAX` if there is none.
     min_ns: u64,
@@ -22,12 +22,12 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { few: Vec::new(), counts: Vec::new(), first: 0, min_ns: u64::MAX, max_ns: 0 }
+        Self { values: Vec::new(), many: false, first: 0, min_ns: u64::MAX, max_ns: 0 }
     }
 }
 
-/// Number of durations that are kept exactly: they take no more memory than the buckets of an octave.
-const FEW: usize = 64;
+/// Number of durations that are kept exactly: they take no more memory than the buckets of half an octave.
+const FEW: usize = 32;
 
 /// Buckets added on either side of a new one: durations of the same kind lie close together.
 const MARGIN: usize = 4;
@@ -60,9 +60,9 @@ impl Histogram {
         if count == 0 {
             return;
         }
-        if self.counts.is_empty() && self.few.len() as u64 + count <= FEW as u64 {
-            let place = self.few.partition_point(|&it| it <= ns);
-            self.few.splice(place..place, std::iter::repeat_n(ns, count as usize));
+        if !self.many && self.values.len() as u64 + count <= FEW as u64 {
+            let place = self.values.partition_point(|&it| it <= ns);
+            self.values.splice(place..place, std::iter::repeat_n(ns, count as usize));
         } else {
             self.spill();
             *self.slot(bucket(ns)) += count;
@@ -74,8 +74,11 @@ impl Histogram {
     /// Counts the few durations in buckets from now on.
     #[inline]
     fn spill(&mut self) {
-        for ns in std::mem::take(&mut self.few) {
-            *self.slot(bucket(ns)) += 1;
+        if !self.many {
+            self.many = true;
+            for ns in std::mem::take(&mut self.values) {
+                *self.slot(bucket(ns)) += 1;
+            }
         }
     }
 
@@ -83,42 +86,48 @@ impl Histogram {
     #[inline]
     fn slot(&mut self, bucket: u16) -> &mut u64 {
         let mut index = usize::from(bucket.wrapping_sub(self.first));
-        if index >= self.counts.len() {
+        if index >= self.values.len() {
             self.cover(bucket);
             index = usize::from(bucket - self.first);
         }
-        &mut self.counts[index]
+        &mut self.values[index]
     }
 
     /// Extends the range to `bucket`.
     #[cold]
     fn cover(&mut self, bucket: u16) {
-        if self.counts.is_empty() {
+        if self.values.is_empty() {
             self.first = bucket;
         }
         if bucket < self.first {
             let first = bucket.saturating_sub(MARGIN as u16);
             let more = usize::from(self.first - first);
-            self.counts.splice(..0, std::iter::repeat_n(0, more));
+            self.values.splice(..0, std::iter::repeat_n(0, more));
             self.first = first;
         } else {
             let len = usize::from(bucket - self.first) + 1;
-            self.counts.resize(len, 0);
+            self.values.resize(len, 0);
         }
     }
 
-    /// Returns the buckets in use, in order, with their counts.
+    /// Returns the durations, ascending, ns, if they are few.
+    fn few(&self) -> &[u64] {
+        if self.many { &[] } else { &self.values }
+    }
+
+    /// Returns the buckets in use, in order, with their counts, if the durations are many.
     fn buckets(&self) -> impl DoubleEndedIterator<Item = (u16, u64)> + '_ {
         let first = usize::from(self.first);
-        let counts = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
-        counts.map(move |(index, &count)| ((first + index) as u16, count))
+        let counts: &[u64] = if self.many { &self.values } else { &[] };
+        let in_use = counts.iter().enumerate().filter(|&(_, &count)| count > 0);
+        in_use.map(move |(index, &count)| ((first + index) as u16, count))
     }
 
     /// Returns the durations with their counts, ascending, ns. Of many it is the middle of each
     /// bucket, and the exact least and greatest.
     pub fn points(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let many = self.buckets().map(|(bucket, count)| (self.within_ns(bucket), count));
-        self.few.iter().map(|&ns| (ns, 1)).chain(many)
+        self.few().iter().map(|&ns| (ns, 1)).chain(many)
     }
 
     /// Returns the middle of `bucket`, or the extreme that it lies beyond, ns.
@@ -128,10 +137,10 @@ impl Histogram {
 
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
-        for &ns in &other.few {
+        for &ns in other.few() {
             self.record(ns);
         }
-        if !other.counts.is_empty() {
+        if other.many {
             self.spill();
         }
         for (bucket, count) in other.buckets() {
@@ -144,13 +153,13 @@ impl Histogram {
     /// Returns a copy without the durations of `part` and with those of `instead`.
     pub fn exchanged(&self, part: &Self, instead: &Self) -> Self {
         let mut result = self.clone();
-        if part.counts.is_empty() && self.counts.is_empty() {
-            for &ns in &part.few {
+        if !part.many && !self.many {
+            for &ns in part.few() {
                 result.forget(ns);
             }
         } else {
             result.spill();
-            let of_few = part.few.iter().map(|&ns| (bucket(ns), 1));
+            let of_few = part.few().iter().map(|&ns| (bucket(ns), 1));
             for (bucket, count) in part.buckets().chain(of_few) {
                 result.uncount(bucket, count);
             }
@@ -163,19 +172,19 @@ impl Histogram {
     /// Removes `ns` from the few durations, or the first of its bucket where it is known to within
     /// that only.
     fn forget(&mut self, ns: u64) {
-        let place = |alike: &dyn Fn(u64) -> bool| self.few.iter().position(|&it| alike(it));
+        let place = |alike: &dyn Fn(u64) -> bool| self.values.iter().position(|&it| alike(it));
         let index = place(&|it| it == ns).or_else(|| place(&|it| bucket(it) == bucket(ns)));
         if let Some(index) = index {
-            self.few.remove(index);
+            self.values.remove(index);
         }
-        self.min_ns = self.few.first().copied().unwrap_or(u64::MAX);
-        self.max_ns = self.few.last().copied().unwrap_or(0);
+        self.min_ns = self.values.first().copied().unwrap_or(u64::MAX);
+        self.max_ns = self.values.last().copied().unwrap_or(0);
     }
 
     /// Removes `count` durations of `bucket`.
     fn uncount(&mut self, bucket: u16, count: u64) {
         let index = usize::from(bucket.wrapping_sub(self.first));
-        if let Some(mine) = self.counts.get_mut(index) {
+        if let Some(mine) = self.values.get_mut(index) {
             *mine = mine.saturating_sub(count);
         }
     }
@@ -200,7 +209,10 @@ impl Histogram {
 
     /// Returns the number of durations.
     pub fn count(&self) -> u64 {
-        self.few.len() as u64 + self.counts.iter().sum::<u64>()
+        match self.many {
+            true => self.values.iter().sum(),
+            false => self.values.len() as u64,
+        }
     }
 
     /// Returns the duration that a share `q` (0 to 1) of all does not exceed, ns; 0 if there is
@@ -212,7 +224,7 @@ impl Histogram {
             // The longest is known exactly: the percentiles of a single duration are that duration.
             return self.max_ns;
         }
-        if let Some(&ns) = self.few.get(target as usize - 1) {
+        if let Some(&ns) = self.few().get(target as usize - 1) {
             return ns;
         }
         let mut seen = 0;
@@ -244,10 +256,9 @@ impl Histogram {
 
     /// Replaces one duration by another.
     pub fn replace(&mut self, ns: u64, by_ns: u64) {
-        if self.counts.is_empty() {
-            self.forget(ns);
-        } else {
-            self.uncount(bucket(ns), 1);
+        match self.many {
+            true => self.uncount(bucket(ns), 1),
+            false => self.forget(ns),
         }
         self.record(by_ns);
     }
@@ -311,7 +322,7 @@ mod tests {
             (0..count).for_each(|step| part.record(from + step * 1_234_567));
             part
         };
-        let parts = [part(1_000_000, 40), part(9_000_000, 24), part(5_000, 1), part(1_000, 70)];
+        let parts = [part(1_000_000, 20), part(9_000_000, 12), part(5_000, 1), part(1_000, 70)];
         for count in 2..=parts.len() {
             let [forth, back] = [false, true].map(|reverse| {
                 let mut all = Histogram::default();
