@@ -14,7 +14,7 @@ STATIC := $(shell uname -m)-unknown-linux-musl
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help run build test verify lint bench bench-live bench-active fuzz pins web web-check web-sources web-pages picture wheel install install-lab deb static completions clean
+.PHONY: help run build test verify lint bench bench-live bench-active bench-spark fuzz pins web web-check web-sources web-pages picture wheel install install-lab deb static completions clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -53,6 +53,11 @@ bench-live: build ## what watching costs a saturated server, beside tcpdump and 
 
 bench-active: build ## `load` beside wrk: requests a second for each core, percentiles, a server that stalls
 	TCPWHY=$(TCPWHY) bench/active.sh
+
+bench-spark: wheel ## Spark beside one process: user CPU, memory of the driver, 1 and 2 executors (Java; 3 GB in BENCH_FOLDER; half an hour)
+	cargo build --profile wheel --locked -p tcpwhy-core --example multiply
+	MULTIPLY=$(TARGET)/wheel/examples/multiply PYTHONPATH=$$(realpath $(TARGET)/wheel-alone/lib/python*/site-packages) \
+		$(TARGET)/python/bin/python bench/spark.py $(or $(BENCH_FOLDER),/var/tmp)
 
 fuzz: ## feed hostile input to every fuzz target, FUZZ_SECONDS each
 	@scripts/setup.sh fuzz

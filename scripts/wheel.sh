@@ -12,16 +12,16 @@ wheel_bytes_max=$((6 * 1000 * 1000))
 import_max_ms=50
 
 rm -rf "$target/wheels"
-PATH=$target/python/bin:$PATH maturin build --release --locked -m crates/python/Cargo.toml \
+PATH=$target/python/bin:$PATH maturin build --profile wheel --locked -m crates/python/Cargo.toml \
     -o "$target/wheels"
 wheel=$(echo "$target"/wheels/tcpwhy-*.whl)
 bytes=$(stat -c %s "$wheel")
 
-python3 -m venv --clear "$target/wheel"
-"$target/wheel/bin/pip" -q --disable-pip-version-check install --no-index "$wheel"
+python3 -m venv --clear "$target/wheel-alone"
+"$target/wheel-alone/bin/pip" -q --disable-pip-version-check install --no-index "$wheel"
 cd "$target"
 import_ms=$(for _ in {1..10}; do
-    wheel/bin/python -c 'import time; t = time.perf_counter(); import tcpwhy
+    wheel-alone/bin/python -c 'import time; t = time.perf_counter(); import tcpwhy
 print(round((time.perf_counter() - t) * 1e3, 1))'
 done | sort -n | head -1)
 echo "$wheel: $bytes bytes (at most $wheel_bytes_max); import $import_ms ms (at most $import_max_ms)"

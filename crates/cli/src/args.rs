@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 use tcpwhy_core::filter::{Filter, FilterError};
 use tcpwhy_core::pipeline::Options;
+use tcpwhy_probe::http::HttpVersions;
 use tcpwhy_probe::tls::{PemFile, TlsOptions};
 
 /// What is reported: for every command that names causes.
@@ -86,9 +87,33 @@ pub struct Trust {
 
 impl Trust {
     /// Reads the file, and returns the TLS options for this trust, with resumed sessions.
-    pub fn tls(&self) -> TlsOptions {
+    pub fn tls(&self, versions: Versions) -> TlsOptions {
         let cacert = self.cacert.as_deref().map(PemFile::read);
-        TlsOptions { cacert, insecure: self.insecure, ..TlsOptions::default() }
+        let versions = versions.http();
+        TlsOptions { cacert, insecure: self.insecure, versions, ..TlsOptions::default() }
+    }
+}
+
+/// The versions of HTTP that are spoken.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Versions {
+    /// Speak HTTP/1.1 alone [default: over TLS HTTP/2 if the server has it, without TLS HTTP/1.1]
+    #[arg(long = "http1.1", conflicts_with = "http2")]
+    pub http1: bool,
+
+    /// Speak HTTP/2 alone; without TLS with prior knowledge
+    #[arg(long)]
+    pub http2: bool,
+}
+
+impl Versions {
+    /// Returns the versions that are offered to a server.
+    pub fn http(self) -> HttpVersions {
+        match (self.http1, self.http2) {
+            (true, _) => HttpVersions::Http1,
+            (_, true) => HttpVersions::Http2,
+            _ => HttpVersions::Any,
+        }
     }
 }
 

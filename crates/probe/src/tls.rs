@@ -1,5 +1,5 @@
 //! The TLS of a measuring client: versions 1.2 (RFC 5246) and 1.3 (RFC 8446), ALPN for HTTP/1.1
-//! (RFC 7301), and resumed sessions if the server offers them.
+//! and HTTP/2 (RFC 7301), and resumed sessions if the server offers them.
 
 mod words;
 
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::http::http2;
+use crate::http::HttpVersions;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
@@ -32,13 +32,18 @@ pub struct TlsOptions {
     pub insecure: bool,
     /// Resumes sessions (RFC 8446 §2.2); if `false`, each handshake is a full one.
     pub resume: bool,
-    /// Offers HTTP/2 by ALPN (RFC 7301) in place of HTTP/1.1.
-    pub http2: bool,
+    /// The versions of HTTP that are offered by ALPN (RFC 7301).
+    pub versions: HttpVersions,
 }
 
 impl Default for TlsOptions {
     fn default() -> TlsOptions {
-        TlsOptions { cacert: None, insecure: false, resume: true, http2: false }
+        TlsOptions {
+            cacert: None,
+            insecure: false,
+            resume: true,
+            versions: HttpVersions::default(),
+        }
     }
 }
 
@@ -103,8 +108,7 @@ pub fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, TlsError
     let builder = builder.with_safe_default_protocol_versions()?.dangerous();
     let verifier = verifier(options, provider)?;
     let mut config = builder.with_custom_certificate_verifier(verifier).with_no_client_auth();
-    let protocol = if options.http2 { http2::ALPN } else { b"http/1.1" };
-    config.alpn_protocols = vec![protocol.to_vec()];
+    config.alpn_protocols = options.versions.alpn();
     config.resumption = match options.resume {
         true => Resumption::in_memory_sessions(SESSIONS_MAX),
         false => Resumption::disabled(),
@@ -311,7 +315,7 @@ mod tests {
         }
         let any = client_config(&any(true)).unwrap();
         let near = shake(&any, &server).unwrap();
-        assert_eq!(near.alpn_protocol(), Some(&b"http/1.1"[..]));
+        assert_eq!(near.alpn_protocol(), Some(&b"h2"[..]));
     }
 
     #[test]

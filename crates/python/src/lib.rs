@@ -55,7 +55,7 @@ mod _native {
     #[pymodule_export]
     use super::report::{Analysis, read};
     #[pymodule_export]
-    use super::stages::{Bucket, Run, Scatter, StageError, peek, plan};
+    use super::stages::{Bucket, Control, Run, Scatter, StageError, peek, plan};
     #[pymodule_export]
     use super::table::{Batch, Batches, Table, no_rows, stream};
     #[pymodule_export]

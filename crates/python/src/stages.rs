@@ -121,15 +121,9 @@ impl Run {
         Ok(Scatter(Mutex::new(self.run.scatter(number, source))))
     }
 
-    /// Examines all pieces for the control. Returns what buckets are told, and look-ups.
-    fn control<'py>(
-        &self,
-        py: Python<'py>,
-        chunks: Vec<Vec<u8>>,
-    ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-        let done = py.detach(|| self.run.control(chunks));
-        let Controlled { told, lookups } = done.map_err(refused)?;
-        Ok((PyBytes::new(py, &told), PyBytes::new(py, &lookups)))
+    /// Begins the control.
+    fn control(&self) -> Control {
+        Control(Mutex::new(Some(self.run.begin_control())))
     }
 
     /// Returns the look-ups as batches of their table.
@@ -204,6 +198,33 @@ impl Scatter {
     }
 }
 
+/// The stage `control` in progress; `None` after its end.
+#[pyclass(frozen, module = "tcpwhy._native")]
+pub struct Control(Mutex<Option<stages::Control>>);
+
+#[pymethods]
+impl Control {
+    /// Takes the next chunk, by order.
+    fn take(&self, py: Python<'_>, chunk: Vec<u8>) -> PyResult<()> {
+        let done = py.detach(|| {
+            let mut stage = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            stage.as_mut().map(|stage| stage.take(chunk))
+        });
+        done.ok_or_else(|| PyValueError::new_err(CONTROL_OVER))?.map_err(refused)
+    }
+
+    /// Returns what buckets are told, and look-ups.
+    fn finish<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        let done = py.detach(|| {
+            let stage = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+            stage.map(stages::Control::finish)
+        });
+        let done = done.ok_or_else(|| PyValueError::new_err(CONTROL_OVER))?.map_err(refused)?;
+        let Controlled { told, lookups } = done;
+        Ok((PyBytes::new(py, &told), PyBytes::new(py, &lookups)))
+    }
+}
+
 /// Rows of a bucket, which are taken away while it goes on.
 #[derive(Clone)]
 struct Shared(Arc<Mutex<Gathered>>);
@@ -237,6 +258,7 @@ pub struct Bucket {
 }
 
 const OVER: &str = "the bucket is finished";
+const CONTROL_OVER: &str = "the control is finished";
 
 #[pymethods]
 impl Bucket {

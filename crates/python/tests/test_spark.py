@@ -33,6 +33,8 @@ from pyspark.sql import SparkSession
 from tcpwhy import spark as on_spark
 
 ROWS = ["connections", "exchanges", "stalls", "lookups", "findings"]
+# A short run takes longer to be optimised than it saves.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # Two places of a network: the second has copies with other names, and a pool whose file is cut in two.
 FIRST = ["nginx_nodelay_off.pcap", "slow_backend.pcap.zst", "dns_timeout.pcap", "loss_tail.pcap"]
 SECOND = ["loss_tail-healthy.pcap", "think_looks_nagle.pcap", "ipv6_python.pcap"]
@@ -77,6 +79,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.executor.memory", "1g")
+        .config("spark.driver.extraJavaOptions", JAVA)
+        .config("spark.executor.extraJavaOptions", JAVA)
         .config("spark.executorEnv.PYTHONPATH", paths)
         .config("spark.local.dir", str(tmp_path_factory.mktemp("spark")))
         .config("spark.sql.session.timeZone", "UTC")
@@ -91,24 +95,30 @@ def values(rows: Any, names: list[str]) -> list[tuple[object, ...]]:
     return sorted((tuple(row[name] for name in names) for row in rows), key=repr)
 
 
-def assert_tables_equal(diagnosis: on_spark.Diagnosis, files: list[str]) -> None:
-    """Compares each table with that of one process, cell by cell; times by their nanoseconds."""
-    report = tcpwhy.read(files, vantages=1)
+def assert_tables_equal(
+    diagnosis: on_spark.Diagnosis, groups: dict[tuple[str, str], list[str]]
+) -> None:
+    """Compares each table with that of one process for each point and day, cell by cell; times by their
+    nanoseconds."""
+    reports = {place: tcpwhy.read(files, vantages=1) for place, files in groups.items()}
     for name in ROWS:
-        expected = report.table(name).to_arrow()
-        times = [it.name for it in expected.schema if str(it.type).startswith("timestamp")]
-        for column in times:
-            at = expected.schema.get_field_index(column)
-            expected = expected.set_column(at, f"{column}_ns", expected[column].cast("int64"))
-        names = expected.schema.names
-        got = diagnosis.table(name).collect()
-        assert values(got, names) == values(expected.to_pylist(), names), name
-        assert all(row["run"] == diagnosis.run for row in got)
-        assert name == "findings" or got, name
-        for row in got[:1]:
+        got: dict[tuple[str, str], list[Any]] = {place: [] for place in groups}
+        for row in diagnosis.table(name).collect():
+            assert row["run"] == diagnosis.run
+            got[row["point"], str(row["day"])].append(row)
+        assert name == "findings" or any(got.values()), name
+        for place, report in reports.items():
+            expected = report.table(name).to_arrow()
+            times = [it.name for it in expected.schema if str(it.type).startswith("timestamp")]
             for column in times:
-                ns = row[f"{column}_ns"]
-                assert row[column].microsecond == ns // 1000 % 1_000_000
+                at = expected.schema.get_field_index(column)
+                expected = expected.set_column(at, f"{column}_ns", expected[column].cast("int64"))
+            names = expected.schema.names
+            assert values(got[place], names) == values(expected.to_pylist(), names), (name, place)
+            for row in got[place][:1]:
+                for column in times:
+                    ns = row[f"{column}_ns"]
+                    assert row[column].microsecond == ns // 1000 % 1_000_000
 
 
 def test_by_connection_is_one_process(spark: SparkSession, captures: Path) -> None:
@@ -117,13 +127,14 @@ def test_by_connection_is_one_process(spark: SparkSession, captures: Path) -> No
     one = tcpwhy.read(files, vantages=1).json()
     found = on_spark.diagnose(spark, str(captures), by="connection", k=5)
     assert found.report() == one
-    assert_tables_equal(found, files)
+    day = str(found.table("reports").collect()[0]["day"])
+    assert_tables_equal(found, {("all", day): files})
     problems = found.table("problems").collect()
     assert [Path(row["path"]).name for row in problems] == ["notes.pcap"]
     assert found.skew is not None and 1 / 5 <= found.skew.share <= 1
     kill_an_executor(spark)
     # Its part of the rows is lost, and made again.
-    assert_tables_equal(found, files)
+    assert_tables_equal(found, {("all", day): files})
     again = on_spark.diagnose(spark, [captures.as_uri()], by="connection", k=5)
     assert (again.run, again.report(), again.skew) == (found.run, one, found.skew)
     again.close()
@@ -154,18 +165,17 @@ def test_by_point_is_one_process_for_each(
     reports = found.table("reports").collect()
     groups = {(row["point"], str(row["day"])): row["report"] for row in reports}
     assert {point for point, _ in groups} == {"web1", "web2"}
-    seen: list[str] = []
+    files: dict[tuple[str, str], list[str]] = {}
     for (point, day), report in groups.items():
         # A group is the files of a point whose first frame is of the day.
         named = [it["path"] for it in json.loads(report)["inputs"]]
         assert all(f"/{point}/" in name for name in named)
         assert report == tcpwhy.read(named, vantages=1).json()
         assert found.report(point, day) == report
-        seen += named
-    assert sorted(seen) == [name for name in files_of(captures) if "notes" not in name]
-    for name in ROWS:
-        one = [row for names in groups.values() for row in rows_of(names, name)]
-        assert found.table(name).count() == len(one), name
+        files[point, day] = named
+    seen = sorted(name for named in files.values() for name in named)
+    assert seen == [name for name in files_of(captures) if "notes" not in name]
+    assert_tables_equal(found, files)
     problems = found.table("problems").collect()
     assert [(Path(it["path"]).name, it["point"]) for it in problems] == [("notes.pcap", "web2")]
     first = {name: written(spark, tmp_path, name) for name in found.tables}
@@ -173,12 +183,6 @@ def test_by_point_is_one_process_for_each(
     again = on_spark.diagnose(spark, captures, out=str(tmp_path))
     assert again.run == found.run
     assert {name: written(spark, tmp_path, name) for name in found.tables} == first
-
-
-def rows_of(report: str, table: str) -> list[Any]:
-    named = [it["path"] for it in json.loads(report)["inputs"]]
-    rows: list[Any] = tcpwhy.read(named, vantages=1).table(table).to_arrow().to_pylist()
-    return rows
 
 
 def written(spark: SparkSession, out: Path, name: str) -> list[tuple[object, ...]]:

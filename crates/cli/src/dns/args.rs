@@ -72,13 +72,13 @@ pub struct Dns {
 
 impl Dns {
     /// Record types to ask for: those given, else PTR for an address, else A and AAAA.
-    pub fn types(&self) -> Vec<RecordType> {
+    pub fn types(&self, config: &Config) -> Vec<RecordType> {
         if !self.types.is_empty() {
             self.types.clone()
         } else if self.name.parse::<std::net::IpAddr>().is_ok() {
             vec![RecordType::PTR]
         } else {
-            vec![RecordType::A, RecordType::AAAA]
+            config.address_types()
         }
     }
 }

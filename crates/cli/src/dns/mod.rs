@@ -11,7 +11,7 @@ use crate::progress::Waiting;
 use crate::{output, sandbox, terminal};
 use serde::Serialize;
 use serde_json::json;
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tcpwhy_probe::budget::Budget;
@@ -27,13 +27,25 @@ struct Measured {
     survey: Survey,
     /// The addresses that /etc/hosts has for the name.
     in_hosts: Vec<IpAddr>,
+    /// `false` if programs take these addresses and ask no server.
+    asks_servers: bool,
     /// Time that getaddrinfo is expected to wait, computed from the first answers and from the last
     /// ones.
     expected: Lookup,
     expected_again: Lookup,
+    /// The time by the last answers for each server at which a look-up may begin (`options rotate`);
+    /// empty if all begin at the first.
+    begins: Vec<Begin>,
     system: Option<System>,
     trace: Option<Trace>,
     findings: Vec<Judged>,
+}
+
+/// A server at which a look-up may begin, and the time that it then takes.
+#[derive(Debug, Serialize)]
+struct Begin {
+    server: SocketAddr,
+    took_ns: u64,
 }
 
 /// The measured look-up by this system's getaddrinfo.
@@ -75,29 +87,60 @@ pub fn run(arguments: &Dns) -> Result<ExitCode, Error> {
 }
 
 fn measure(arguments: &Dns, config: Config, waiting: &Waiting) -> Measured {
-    let (name, types) = (&arguments.name, arguments.types());
+    let (name, types) = (&arguments.name, arguments.types(&config));
     waiting.tell("asking the name servers");
     let budget = Budget::new(dns::survey_limits(name, &types, &config, arguments.count));
     let survey = dns::survey(name, &types, &config, arguments.count, &budget);
-    let expected = dns::expect(name, &types, &config, &survey.first());
-    let expected_again = dns::expect(name, &types, &config, &survey.repeated());
+    let mut expected = dns::expect(name, &types, &config, &survey.first());
+    let mut expected_again = dns::expect(name, &types, &config, &survey.repeated());
+    let mut begins: Vec<Begin> = Vec::new();
+    if config.starts() > 1 {
+        let each = dns::expect_each(name, &types, &config, &survey.repeated());
+        begins.extend(each.into_iter().map(|(server, it)| Begin { server, took_ns: it.took_ns }));
+    }
     let in_hosts = Hosts::system().addresses(name);
     let asks_system = config.is_system && arguments.types.is_empty();
+    let asks_servers = in_hosts.is_empty() || !asks_system || !config.asks_files_first();
+    if !asks_servers {
+        expected = Lookup::without_servers(name, in_hosts.clone());
+        expected_again = expected.clone();
+        begins.clear();
+    }
     let system = (asks_system && name.parse::<IpAddr>().is_err()).then(|| {
         waiting.tell("asking getaddrinfo of this system");
-        let expected_ns = in_hosts.is_empty().then_some(expected_again.took_ns);
-        system(name, expected_ns)
+        let mut system = system(name);
+        // A look-up begins at any of the servers: the nearest of the times is that of this one.
+        let each_ns = begins.iter().map(|it| it.took_ns);
+        let nearest_ns = each_ns.min_by_key(|it| it.abs_diff(system.took_ns));
+        let by_servers_ns = nearest_ns.unwrap_or(expected_again.took_ns);
+        system.expected_ns = asks_servers.then_some(by_servers_ns);
+        system
     });
     let trace = arguments.trace.then(|| {
         waiting.tell("following the name from the root down");
         dns::trace(name, types[0], &arguments.roots, Duration::from_secs(config.resolver.timeout_s))
     });
-    let findings = dns::judge(&config, &survey, &expected);
+    let findings = match asks_servers {
+        true => dns::judge(&config, &survey, &expected),
+        false => Vec::new(),
+    };
     let types = types.iter().map(ToString::to_string).collect();
-    Measured { config, types, survey, in_hosts, expected, expected_again, system, trace, findings }
+    Measured {
+        config,
+        types,
+        survey,
+        in_hosts,
+        asks_servers,
+        expected,
+        expected_again,
+        begins,
+        system,
+        trace,
+        findings,
+    }
 }
 
-fn system(name: &str, expected_ns: Option<u64>) -> System {
+fn system(name: &str) -> System {
     let began = Instant::now();
     let answer = (name, 0).to_socket_addrs();
     let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -106,7 +149,7 @@ fn system(name: &str, expected_ns: Option<u64>) -> System {
         Err(error) => (Vec::new(), Some(error.to_string())),
     };
     addresses.dedup();
-    System { took_ns, expected_ns, addresses, error }
+    System { took_ns, expected_ns: None, addresses, error }
 }
 
 /// Returns the reason if no query could leave this host.
@@ -160,6 +203,8 @@ fn document(measured: &Measured, verify: &str) -> serde_json::Value {
         "servers": measured.survey.servers,
         "expected": measured.expected,
         "expected_again": measured.expected_again,
+        "begins": measured.begins,
+        "contradictions": measured.survey.contradictions(),
         "getaddrinfo": measured.system,
         "trace": measured.trace,
         "findings": findings.collect::<Vec<_>>(),

@@ -32,6 +32,10 @@ fn headline(measured: &Measured, page: &mut Page<'_>) {
     let expected = &measured.expected;
     let took = duration(expected.took_ns);
     let sentence = match expected.ended {
+        Ended::Found if !measured.asks_servers => {
+            let addresses: Vec<_> = measured.in_hosts.iter().map(ToString::to_string).collect();
+            format!("{name} is in /etc/hosts: {}. Programs ask no server.", addresses.join(", "))
+        }
         Ended::Found => {
             let found = expected.found.as_deref().map(printable).unwrap_or_default();
             let as_is = found == name.trim_end_matches('.');
@@ -60,7 +64,10 @@ fn headline(measured: &Measured, page: &mut Page<'_>) {
         counted(measured.survey.sent(), "query", "queries"),
     );
     page.paragraph(Some(Paint::Dim), &asked, 0);
-    if !measured.in_hosts.is_empty() {
+    for sentence in measured.survey.contradictions() {
+        page.warning(&format!("the servers contradict each other: {}", printable(&sentence)));
+    }
+    if !measured.in_hosts.is_empty() && measured.asks_servers {
         let addresses: Vec<_> = measured.in_hosts.iter().map(ToString::to_string).collect();
         page.warning(&format!(
             "/etc/hosts has this name ({}): where nsswitch.conf lists `files` first, programs ask \
@@ -209,6 +216,15 @@ fn waited(measured: &Measured, page: &mut Page<'_>) {
     if measured.survey.servers.iter().any(|it| it.rounds.len() > 1) {
         let again = &measured.expected_again;
         page.labelled("again", &format!("{} ({})", duration(again.took_ns), steps(again)));
+    }
+    let count = measured.begins.len();
+    for begin in &measured.begins {
+        let text = format!(
+            "1 of {count} look-ups begins at {} (`options rotate`) and takes {}",
+            begin.server,
+            duration(begin.took_ns)
+        );
+        page.labelled("", &text);
     }
     match &measured.system {
         Some(system) => page.labelled("measured", &system_said(system)),

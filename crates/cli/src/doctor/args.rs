@@ -1,6 +1,6 @@
 //! Arguments of `tcpwhy doctor`.
 
-use crate::args::{Display, Trust, parse_duration};
+use crate::args::{Display, Trust, Versions, parse_duration};
 use crate::one_of::OneOf;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
@@ -91,6 +91,9 @@ pub struct Doctor {
 
     #[command(flatten)]
     pub trust: Trust,
+
+    #[command(flatten)]
+    pub versions: Versions,
 
     /// Time limit for a connection, and for each answer
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "5s")]

@@ -1,5 +1,6 @@
 //! Sends requests one at a time, to measure what a single request waits for.
 
+use super::args::Doctor;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 use tcpwhy_core::app::{ErrorCode, Protocol};
@@ -9,6 +10,8 @@ use tcpwhy_probe::Scheme;
 use tcpwhy_probe::experiment::{
     Connection, ExchangeError, Kernel, RequestStep, Settings, Subject, Timing,
 };
+use tcpwhy_probe::http::HttpVersions;
+use tcpwhy_probe::http::http2::{Http2Error, Seen};
 use tcpwhy_probe::tls::{TlsOptions, client_config};
 
 /// Number of connections, and of requests on each.
@@ -47,9 +50,15 @@ pub struct RequestResults {
     pub tls_first_bytes_ns: Vec<u64>,
     /// Bytes of the server's part of a TLS handshake, and those of a segment of the path.
     pub tls_handshake: Option<(u64, u64)>,
+    /// Number of connections that the server closed after their first answer, which does not announce it.
+    pub closed_unannounced: u64,
     /// `true` if a request was sent or its response began, but the response did not end before the
     /// timeout.
     pub is_stuck: bool,
+    /// What the frames of HTTP/2 have shown, if it was spoken.
+    pub http2: Option<Seen>,
+    /// Number of requests that a `GOAWAY` left unprocessed.
+    pub unprocessed: u64,
 }
 
 impl RequestResults {
@@ -83,7 +92,7 @@ impl RequestResults {
             asked.measured.requests.clear();
             asked.error = Some(ExchangeError::TlsPort);
         } else if !asked.is_answered() && asked.may_be_http2() && speaks_http2(subject) {
-            asked.error = Some(ExchangeError::Http2);
+            asked.error = Some(ExchangeError::OnlyHttp2);
         }
         asked
     }
@@ -96,9 +105,15 @@ impl RequestResults {
                 let closes = [ErrorKind::ConnectionReset, ErrorKind::UnexpectedEof];
                 *step == RequestStep::Answer && closes.contains(&source.kind())
             }
-            error => matches!(error, ExchangeError::Response(_)),
+            error => matches!(
+                error,
+                ExchangeError::Response(_)
+                    | ExchangeError::OnlyHttp1
+                    | ExchangeError::Stream(Http2Error::Protocol(_))
+            ),
         };
-        self.status == Some(400) || self.error.as_ref().is_some_and(is_closed)
+        let is_silent = !self.is_answered() && self.error.as_ref().is_some_and(is_closed);
+        self.status == Some(400) || is_silent
     }
 
     /// Returns whether the server may speak HTTP/2 alone: it closes, resets, or talks something
@@ -110,7 +125,21 @@ impl RequestResults {
     /// Returns whether the server speaks another protocol than the one in which it was asked. What
     /// it did with these requests is no fault of its own.
     pub fn is_other_protocol(&self) -> bool {
-        matches!(self.error, Some(ExchangeError::TlsPort | ExchangeError::Http2))
+        matches!(
+            self.error,
+            Some(ExchangeError::TlsPort | ExchangeError::OnlyHttp1 | ExchangeError::OnlyHttp2)
+        )
+    }
+
+    /// Returns whether requests on several streams at once may follow.
+    pub fn welcomes_streams(&self, wanted: &Doctor, subject: &Subject) -> bool {
+        self.is_answered()
+            && self.error.is_none()
+            && self.unsuccessful.is_none()
+            && !self.is_short
+            && !wanted.no_experiments
+            && wanted.experiment.is_empty()
+            && subject.request.is_idempotent()
     }
 
     fn on_one(
@@ -120,6 +149,26 @@ impl RequestResults {
         follows: bool,
     ) -> Result<(), ExchangeError> {
         let mut connection = Connection::open(subject, Settings::default())?;
+        let asked = self.ask_on(&mut connection, subject, lookup_ns, follows);
+        if let Some(seen) = connection.seen() {
+            match &mut self.http2 {
+                Some(before) => before.add(seen),
+                None => self.http2 = Some(seen),
+            }
+        }
+        if let Err(ExchangeError::Stream(Http2Error::GoAway(_))) = asked {
+            self.unprocessed += 1;
+        }
+        asked
+    }
+
+    fn ask_on(
+        &mut self,
+        connection: &mut Connection<'_>,
+        subject: &Subject,
+        lookup_ns: u64,
+        follows: bool,
+    ) -> Result<(), ExchangeError> {
         if let Some(local) = connection.local() {
             self.measured.client = local.into();
         }
@@ -139,19 +188,27 @@ impl RequestResults {
             return Ok(());
         }
         let mut before = Kernel::default();
-        for _ in 0..REQUESTS {
+        for number in 0..REQUESTS {
             self.sent += 1;
-            let (timing, response, window) = connection.ask_watching()?;
+            let (timing, response, sending) = match connection.ask_watching() {
+                Err(error) if number == 1 && was_closed(&error, before.rtt_min_ns) => {
+                    self.closed_unannounced += 1;
+                    break;
+                }
+                asked => asked?,
+            };
             let kernel = connection.kernel();
             let own = Kernel {
                 repeated: kernel.repeated.saturating_sub(before.repeated),
+                out_of_order: kernel.out_of_order.saturating_sub(before.out_of_order),
                 rwnd_limited_ns: kernel.rwnd_limited_ns.saturating_sub(before.rwnd_limited_ns),
                 ..kernel
             };
             before = kernel;
-            self.measured.protocol = Protocol::Http1;
+            let is_http2 = connection.seen().is_some();
+            self.measured.protocol = if is_http2 { Protocol::Http2 } else { Protocol::Http1 };
             let error = ErrorCode::of_http(response.status);
-            let request = OwnRequest { window, error, ..with(set_up, &timing, &own) };
+            let request = OwnRequest { sending, error, ..with(set_up, &timing, &own) };
             self.measured.requests.push(request);
             self.measured.software = response.server.or(self.measured.software.take());
             self.status = Some(response.status);
@@ -249,6 +306,11 @@ impl RequestResults {
         self.measured.requests.iter().map(own).max().unwrap_or(0)
     }
 
+    /// Median time from the first byte of an answer to the last, ns.
+    pub fn answer_ns(&self) -> u64 {
+        median_ns(self.measured.requests.iter().map(|it| it.pause_ns + it.receive_ns))
+    }
+
     /// Time spent in each layer, medians over the requests, ns.
     pub fn layers(&self) -> Layers {
         let of = |part: &dyn Fn(&OwnRequest) -> u64| {
@@ -260,8 +322,8 @@ impl RequestResults {
             connect_ns: of(&|it| it.connect_ns),
             tls_ns: of(&|it| it.tls_ns),
             tls_first_byte_ns: median_ns(self.tls_first_bytes_ns.iter().copied()),
-            server_ns: of(&|it| it.wait_ns.saturating_sub(it.rtt_ns)),
-            transfer_ns: of(&|it| it.pause_ns + it.receive_ns),
+            server_ns: of(&|it| it.wait_ns.saturating_sub(it.rtt_ns.max(it.sending.acked_ns))),
+            transfer_ns: of(&|it| it.sending_ns() + it.pause_ns + it.receive_ns),
             request_ns: of(&|it| it.wait_ns + it.pause_ns + it.receive_ns),
         }
     }
@@ -293,12 +355,22 @@ pub struct Layers {
     pub tls_ns: u64,
     /// The part of the TLS handshake before the server's first bytes.
     pub tls_first_byte_ns: u64,
-    /// From the request to the first byte of the response, less one round trip.
+    /// From the request to the first byte of the response, less one round trip, or less the time
+    /// until the request had arrived.
     pub server_ns: u64,
-    /// From the first byte of the response to the last.
+    /// The time of a request on its way beyond a round trip, and that from the first byte of the
+    /// response to the last.
     pub transfer_ns: u64,
     /// From the request to the last byte of the response, on an open connection.
     pub request_ns: u64,
+}
+
+/// Returns whether the server had closed the connection before the request could reach it: the end
+/// arrives sooner than a round trip after the request.
+fn was_closed(error: &ExchangeError, rtt_ns: u64) -> bool {
+    let ExchangeError::Io { after, source, .. } = error else { return false };
+    let ends = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
+    ends.contains(&source.kind()) && after.as_nanos() < rtt_ns.into()
 }
 
 /// Returns the number of bytes of a request and its answer.
@@ -316,6 +388,9 @@ fn with(set_up: OwnRequest, timing: &Timing, kernel: &Kernel) -> OwnRequest {
         out_of_order: kernel.out_of_order,
         wire_bytes: timing.wire_bytes,
         rwnd_limited_ns: kernel.rwnd_limited_ns,
+        after_pause_bytes: timing.after_pause_bytes,
+        mss_bytes: kernel.mss_bytes,
+        rcv_wnd_bytes: kernel.rcv_wnd_bytes,
         ..set_up
     }
 }
@@ -324,17 +399,20 @@ fn with(set_up: OwnRequest, timing: &Timing, kernel: &Kernel) -> OwnRequest {
 fn speaks_tls(subject: &Subject) -> bool {
     let any = TlsOptions { insecure: true, ..TlsOptions::default() };
     let Ok(config) = client_config(&any) else { return false };
-    let asked = Subject { tls: Some(config), ..subject.clone() };
+    let versions = HttpVersions::Any;
+    let asked = Subject { tls: Some(config), versions, ..subject.clone() };
     Connection::open(&asked, Settings::default()).is_ok()
 }
 
 /// Returns whether the server speaks HTTP/2: with prior knowledge, or by ALPN over TLS, whatever its
 /// certificate is.
 fn speaks_http2(subject: &Subject) -> bool {
-    let any = TlsOptions { insecure: true, http2: true, ..TlsOptions::default() };
+    let versions = HttpVersions::Http2;
+    let any = TlsOptions { insecure: true, versions, ..TlsOptions::default() };
     let config = subject.tls.as_ref().map(|_| client_config(&any));
     let Ok(tls) = config.transpose() else { return false };
-    let asked = Subject { tls, ..subject.clone() };
+    // The preface is sent by hand.
+    let asked = Subject { tls, versions: HttpVersions::Http1, ..subject.clone() };
     Connection::open(&asked, Settings::default()).is_ok_and(|mut it| it.speaks_http2())
 }
 

@@ -1,6 +1,7 @@
 //! Faults that answers, redirects and addresses show from the outside, and no packet of the requests
 //! that were measured.
 
+use super::asked::RequestResults;
 use super::loads::Loaded;
 use super::redirects::Redirects;
 use serde::Serialize;
@@ -15,7 +16,8 @@ pub const STATUS: &str = "status";
 /// A fault: docs/report.schema.json, `doctor.faults`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OutsideFault {
-    /// `redirect`, `address`, `limit`, `status` or `failure`.
+    /// `redirect`, `address`, `limit`, `status`, `close` or `failure`, or one of those in
+    /// `doctor/http2.rs`.
     pub kind: &'static str,
     /// The fault in one sentence.
     pub headline: String,
@@ -27,6 +29,7 @@ pub struct OutsideFault {
 pub fn of(
     report: &Report,
     subject: &Subject,
+    asked: &RequestResults,
     redirects: &Redirects,
     addresses: &Addresses,
     loads: &[Loaded],
@@ -47,8 +50,21 @@ pub fn of(
     let status = (limit.is_none() && !states(Cause::ErrorResponses))
         .then(|| error_statuses(subject))
         .flatten();
+    let closed = (asked.closed_unannounced > 0).then(|| OutsideFault {
+        kind: "close",
+        headline: format!(
+            "{} closes {} after an answer and does not announce it: a request that a client sends at \
+             that moment is lost.",
+            subject.server,
+            counted(asked.closed_unannounced, "connection", "connections")
+        ),
+        fix: "the server's application, or the proxy in front of it: keep connections open for \
+              further requests, or send `Connection: close` with the last answer (RFC 9112 §9.6)"
+            .to_owned(),
+    });
     let is_stated = limit.is_some()
         || status.is_some()
+        || closed.is_some()
         || report.findings.iter().any(|it| it.cause.class() == Class::Fault);
     let failure = if is_stated { None } else { loads.iter().find_map(|it| failed(it, subject)) };
     let address = addresses.words().filter(|_| addresses.has_fault()).map(|words| OutsideFault {
@@ -58,7 +74,7 @@ pub fn of(
               addresses that do not accept connections"
             .to_owned(),
     });
-    [redirect, limit, status, failure, address].into_iter().flatten().collect()
+    [redirect, limit, status, closed, failure, address].into_iter().flatten().collect()
 }
 
 /// Returns the fault of answers that state an error.

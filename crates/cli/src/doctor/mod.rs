@@ -12,6 +12,7 @@ mod args;
 mod asked;
 mod error;
 mod faults;
+mod http2;
 mod loads;
 mod local;
 mod names;
@@ -30,6 +31,7 @@ use crate::tap::{Tap, Tapped};
 use crate::{output, proxy, sandbox, terminal};
 use asked::{Layers, RequestResults};
 use faults::OutsideFault;
+use http2::Http2;
 use loads::Loaded;
 use place::{Place, Places};
 use redirects::{Redirect, Redirects};
@@ -46,7 +48,7 @@ use steps::{ExaminationStep, Steps};
 use tcpwhy_core::experiment::{add_load, sentence, unresolved, weigh};
 use tcpwhy_core::model::experiment::Experiment;
 use tcpwhy_core::model::units::{bytes, counted, duration};
-use tcpwhy_core::model::{Cause, Class, Finding, Report};
+use tcpwhy_core::model::{Cause, Class, Finding, Report, Role};
 use tcpwhy_core::report::json;
 use tcpwhy_host::Entry;
 use tcpwhy_live::folder::Folder;
@@ -109,6 +111,8 @@ struct Walk<'a> {
     budget: Amount<Limits>,
     sent: Amount<Spent>,
     layers: Layers,
+    /// What HTTP/2 shows, if it was spoken.
+    http2: Option<Http2>,
     loads: Vec<Loaded>,
     /// Audit entries that explain findings, if the server is on this machine.
     host: Vec<Entry>,
@@ -162,23 +166,30 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let kinds = asked_for.experiments(subject.tls.is_some());
     let alone = tapped.as_ref().map(|it| &it.report);
     let others = others(&opened, &subject, &addresses.connecting(), traffic.queries())?;
-    let kinds = worth_making(kinds, &asked, &subject, lookup_ns, &others, &mut steps);
+    let occasions = [
+        (Occasion::SlowRequests, asked.slowest_ns() >= SLOW_NS),
+        (Occasion::SlowAnswers, alone.is_none() && asked.answer_ns() >= LONG_NS),
+        (Occasion::SlowLookups, lookup_ns >= names::SLOW_NS && others.resolvers.len() > 1),
+    ];
+    let kinds = worth_making(kinds, &asked, &subject, &occasions, &mut steps);
     let usual_status = asked.status;
     let changing = Subject { budget: traffic.experiments(), usual_status, ..subject.clone() };
     let (experiments, refused) = experiments(&asked, &changing, kinds, &others, &mut steps);
+    let mut http2 = Http2::of(&asked);
+    let welcomes = refused.is_none() && asked.welcomes_streams(asked_for, &subject);
+    if let Some(http2) = http2.as_mut().filter(|_| welcomes) {
+        http2.ask_at_once(&changing, asked.exchange_bytes_max(&subject), &mut steps);
+    }
     let loading = Subject { budget: traffic.load(), ..subject.clone() };
     let loads = match refused {
         Some(why) => loads::Loads::skipped(why, &mut steps),
         None => loads::run(asked_for, &opened, &asked, &loading, alone, &mut steps),
     };
     let (mut report, packets) = diagnose(&asked, named, experiments, tapped, &target);
-    if asked.is_other_protocol() {
-        let ends = [Cause::Reset, Cause::NoAnswer, Cause::ErrorResponses];
-        report.findings.retain(|it| !ends.contains(&it.cause));
-    }
     for (connections, loaded) in loads.reports {
         add_load(&mut report, connections, loaded);
     }
+    report.findings.retain(|it| !is_explained(it, &asked));
     let is_answered = asked.is_answered();
     let seen = Subject { budget: traffic.sockets(), ..subject.clone() };
     let helper = &opened.helper;
@@ -189,7 +200,9 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
         .flatten();
     let host =
         place.map_or_else(Vec::new, |place| local::explain(&report, &place, helper, &mut steps));
-    let mut faults = faults::of(&report, &subject, &redirects, &addresses, &loads.measured);
+    let mut faults = faults::of(&report, &subject, &asked, &redirects, &addresses, &loads.measured);
+    let of_http2 = http2.iter().flat_map(|it| it.faults(&subject, asked.layers().request_ns));
+    faults.extend(of_http2);
     if asked.is_other_protocol() {
         faults.retain(|fault| fault.kind != faults::STATUS);
     }
@@ -206,11 +219,13 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
             .into_iter()
             .flatten()
             .chain(asked.tls_words())
+            .chain(http2.iter().flat_map(Http2::words))
             .chain(loads::saturation(&loads.measured, asked.layers().request_ns))
             .collect(),
         budget: traffic.most(),
         sent: traffic.sent(),
         layers: asked.layers(),
+        http2,
         loads: loads.measured,
         host,
         verdict,
@@ -226,6 +241,22 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
         (false, true) => ExitCode::SUCCESS,
         (false, false) => ExitCode::from(EXIT_UNEXAMINED),
     })
+}
+
+/// Returns whether the end of a connection or an error status is no fault of the server, or one that
+/// a sentence of its own states.
+fn is_explained(finding: &Finding, asked: &RequestResults) -> bool {
+    let ends = [Cause::Reset, Cause::IdleReset, Cause::NoAnswer];
+    match finding.cause {
+        // This client ends connections when their budget or time is spent.
+        Cause::Reset if finding.culprit.role == Role::Client => true,
+        Cause::ErrorResponses => asked.is_other_protocol(),
+        cause if ends.contains(&cause) => {
+            let is_closed = asked.closed_unannounced > 0 && asked.error.is_none();
+            is_closed || asked.is_other_protocol()
+        }
+        _ => false,
+    }
 }
 
 /// Prints the report for a target that could not be resolved because of its name servers.
@@ -250,6 +281,7 @@ fn tell_unresolved(
         budget: traffic.most(),
         sent: traffic.sent(),
         layers: Layers::default(),
+        http2: None,
         loads: Vec::new(),
         host: Vec::new(),
         verdict: format!("{} does not resolve: name servers are at fault.", target.host),
@@ -317,7 +349,7 @@ impl Opened {
                     .map_err(|source| DoctorError::Body { path: path.to_owned(), source })?,
             },
         };
-        let tls = asked.trust.tls();
+        let tls = asked.trust.tls(asked.versions);
         sandbox::confine_measuring(bundle.as_ref().map(|it| it.folder.as_fd()));
         Ok(Self { helper, body, tls, bundle })
     }
@@ -407,14 +439,13 @@ fn others(
     Ok(Others { family, resolvers, resuming, queries })
 }
 
-/// Selects from the `wanted` experiments those that this target permits, and adds those that slow
-/// requests and look-ups suggest.
+/// Selects from the `wanted` experiments those that this target permits, and adds those whose
+/// occasion is given.
 fn worth_making(
     wanted: Vec<Kind>,
     asked: &RequestResults,
     subject: &Subject,
-    lookup_ns: u64,
-    others: &Others,
+    occasions: &[(Occasion, bool)],
     steps: &mut Steps,
 ) -> Vec<Kind> {
     if wanted.is_empty() || subject.target.scheme == Scheme::Tcp {
@@ -433,12 +464,14 @@ fn worth_making(
         return Vec::new();
     }
     let mut kinds = wanted;
-    let occasions = [
-        (Occasion::SlowRequests, asked.slowest_ns() >= SLOW_NS),
-        (Occasion::SlowLookups, lookup_ns >= names::SLOW_NS && others.resolvers.len() > 1),
-    ];
-    for (occasion, _) in occasions.into_iter().filter(|(_, is_given)| *is_given) {
-        let more: Vec<_> = Kind::on(occasion).filter(|it| !kinds.contains(it)).collect();
+    if asked.http2.is_some() {
+        // Their writes and `Expect` are of HTTP/1.1.
+        for kind in kinds.extract_if(.., |kind| kind.needs_body()) {
+            steps.skipped(kind.name(), "it concerns HTTP/1.1 alone: --http1.1");
+        }
+    }
+    for (occasion, _) in occasions.iter().filter(|(_, is_given)| *is_given) {
+        let more: Vec<_> = Kind::on(*occasion).filter(|it| !kinds.contains(it)).collect();
         kinds.extend(more);
     }
     kinds

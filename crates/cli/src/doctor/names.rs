@@ -120,7 +120,7 @@ fn ask(host: &str, budget: &Budget, steps: &mut Steps) -> Option<NameAnswers> {
             return None;
         }
     };
-    let types: Vec<_> = ["A", "AAAA"].into_iter().filter_map(record_type).collect();
+    let types = config.address_types();
     let mut survey = dns::survey(host, &types, &config, 1, budget);
     let expected = dns::expect(host, &types, &config, &survey.first());
     let mut judged = dns::judge(&config, &survey, &expected);

@@ -79,6 +79,7 @@ impl<'a> Places<'a> {
             server: addresses.used,
             request,
             tls,
+            versions: self.opened.tls.versions,
             timeout,
             budget: self.traffic.alone(),
             answers: self.answers.clone(),

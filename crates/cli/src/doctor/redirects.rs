@@ -136,6 +136,7 @@ mod tests {
             server: ([127, 0, 0, 1], 80).into(),
             request: Request { headers, ..Request::get() },
             tls: None,
+            versions: tcpwhy_probe::http::HttpVersions::Any,
             timeout: Duration::from_secs(1),
             budget: Budget::none(),
             answers: Answers::default(),

@@ -225,10 +225,14 @@ pub fn in_words(error: &ExchangeError, subject: &Subject) -> String {
         ExchangeError::TlsPort => {
             format!("{at} speaks TLS and was asked in plain HTTP; write https://")
         }
-        ExchangeError::Http2 => format!(
-            "{at} speaks HTTP/2 and does not answer HTTP/1.1, in which tcpwhy asks; name a port that \
-             speaks both, or capture the requests of its own clients: tcpwhy watch"
+        ExchangeError::OnlyHttp2 => format!(
+            "{at} speaks HTTP/2 and does not answer HTTP/1.1; ask it in HTTP/2: tcpwhy --http2"
         ),
+        ExchangeError::OnlyHttp1 => format!(
+            "{at} speaks HTTP/1.1 and no HTTP/2; ask it in HTTP/1.1: tcpwhy --http1.1, or enable HTTP/2 \
+             at the server"
+        ),
+        ExchangeError::Stream(error) => format!("{at}: {error}"),
         ExchangeError::Budget(exceeded) => format!(
             "{at} does not end its answer within the budget of {}; name a smaller resource",
             exceeded.limit()

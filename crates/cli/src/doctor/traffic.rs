@@ -4,7 +4,7 @@
 use super::args::Doctor;
 use super::asked::{CONNECTIONS, REQUESTS};
 use super::redirects::{self, REDIRECTS_MAX};
-use super::{PAIRS_MAX, loads, way};
+use super::{PAIRS_MAX, http2, loads, way};
 use serde::Serialize;
 use tcpwhy_core::model::units::{bytes, count, counted, duration};
 use tcpwhy_probe::addresses;
@@ -82,6 +82,11 @@ impl Traffic {
                 false => opened * HANDSHAKE_BYTES + buffer_bytes,
             },
         };
+        // Streams at once, if HTTP/2 may be spoken; a redirect may lead to TLS.
+        let may_be_http2 = wanted.versions.http2
+            || !wanted.versions.http1 && (target.scheme == Scheme::Https || follows);
+        let streams =
+            if may_be_http2 && wanted.experiment.is_empty() { http2::REQUESTS } else { 0 };
         let sockets = Limits {
             requests: 0,
             connections: 1,
@@ -92,7 +97,7 @@ impl Traffic {
             alone: Part::new(alone),
             addresses: Part::new(addresses),
             load: Part::new(loads::limits(wanted, target, request, buffer_bytes)),
-            experiments: Part::new(experiments(speaks_http, kinds, buffer_bytes)),
+            experiments: Part::new(experiments(speaks_http, kinds, streams, buffer_bytes)),
             sockets: Part::new(sockets),
             probes: Part::new(way::limits(wanted)),
             queries: Part::new(queries(target, kinds)),
@@ -212,18 +217,21 @@ impl Traffic {
     }
 }
 
-/// Returns the most that experiments send to the target: those that are wanted, and those that
-/// slow requests may add.
-fn experiments(speaks_http: bool, kinds: &[Kind], buffer_bytes: u64) -> Limits {
+/// Returns the most that experiments send to the target: those that are wanted, those that slow requests
+/// and slow answers may add, and this many on streams at once.
+fn experiments(speaks_http: bool, kinds: &[Kind], streams: u64, buffer_bytes: u64) -> Limits {
     if !speaks_http || kinds.is_empty() {
         return Limits::NOTHING;
     }
-    let added = Kind::on(Occasion::SlowRequests).filter(|it| !kinds.contains(it));
-    let to_target = kinds.iter().copied().chain(added).filter(|it| !it.asks_resolvers());
-    let requests = to_target.map(most_requests).sum();
+    let slow = Kind::on(Occasion::SlowRequests).chain(Kind::on(Occasion::SlowAnswers));
+    let added = slow.filter(|it| !kinds.contains(it));
+    let all = kinds.iter().copied().chain(added);
+    let to_target: Vec<Kind> = all.filter(|it| !it.asks_resolvers()).collect();
+    let requests: u64 = to_target.iter().copied().map(most_requests).sum();
+    let others: u64 = to_target.iter().map(|it| PAIRS_MAX * it.connections_of_pair()).sum();
     Limits {
-        requests,
-        connections: requests,
+        requests: requests + streams,
+        connections: requests + others + u64::from(streams > 0),
         connections_at_once: AT_ONCE,
         bytes: EXPERIMENTS_BYTES + AT_ONCE * buffer_bytes,
     }

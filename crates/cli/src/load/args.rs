@@ -1,6 +1,6 @@
 //! Arguments of `tcpwhy load`.
 
-use crate::args::{Display, Trust, parse_duration};
+use crate::args::{Display, Trust, Versions, parse_duration};
 use clap::Args;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -13,6 +13,7 @@ Examples:
   tcpwhy load -c 100 -d 30s https://host/    100 connections
   tcpwhy load --rate 500 http://host/        500 requests a second, however slow the answers are
   tcpwhy load --new-connections http://host/ a connection for each request
+  tcpwhy load --http2 --streams 20 http://host/   20 requests at a time on each connection
   tcpwhy load -n 1000 -H 'Accept: text/html' http://host/ --json | jq .latency
   sudo tcpwhy load http://host/              and what made the slow requests slow
 
@@ -32,10 +33,15 @@ pub struct Load {
     #[arg(value_name = "URL", value_parser = Target::parse, value_hint = clap::ValueHint::Url)]
     pub url: Target,
 
-    /// Number of connections, each with one request at a time
+    /// Number of connections, each with one request at a time unless --streams names more
     #[arg(short, long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub connections: u32,
+
+    /// Number of requests at a time on each connection, by streams of HTTP/2
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "http1")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub streams: u32,
 
     /// Number of threads [default: one for 32 connections, at most one per core]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -83,6 +89,9 @@ pub struct Load {
 
     #[command(flatten)]
     pub trust: Trust,
+
+    #[command(flatten)]
+    pub versions: Versions,
 
     /// Connect to ADDR instead of the address of HOST in the URL
     #[arg(long, value_name = "HOST:ADDR", value_parser = parse_resolve)]

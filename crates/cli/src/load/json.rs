@@ -25,6 +25,7 @@ pub fn render(plan: &Plan, outcome: &LoadOutcome, explained: &Explained) -> Resu
         "server": outcome.server,
         "location": outcome.location,
         "connections": plan.connections,
+        "streams": plan.streams,
         "threads": outcome.threads,
         "loop": if plan.pace == Pace::Closed { "closed" } else { "open" },
         "rate": rate(plan),

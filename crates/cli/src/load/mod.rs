@@ -111,7 +111,7 @@ impl Given {
                     .map_err(|source| Error::Open { path: path.to_owned(), source })?,
             },
         };
-        Ok(Given { body, tls: asked.trust.tls() })
+        Ok(Given { body, tls: asked.trust.tls(asked.versions) })
     }
 }
 
@@ -119,6 +119,7 @@ fn plan(asked: &Load, given: Given, addresses: Vec<SocketAddr>) -> Plan {
     Plan {
         request: asked.request(given.body),
         connections: asked.connections as usize,
+        streams: asked.streams as usize,
         threads: asked.threads.map(usize::from),
         duration: asked.duration(),
         requests: asked.requests,

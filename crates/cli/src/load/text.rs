@@ -192,6 +192,12 @@ fn header(page: &mut Page<'_>, plan: &Plan, outcome: &LoadOutcome) {
         duration(outcome.elapsed_ns),
         pace,
     ];
+    if plan.streams > 1 {
+        facts.push(format!(
+            "{} of HTTP/2 on each",
+            counted(plan.streams as u64, "stream", "streams")
+        ));
+    }
     if plan.new_connections {
         facts.push("a connection for each request".into());
     }

@@ -1,6 +1,6 @@
 //! Arguments of `tcpwhy probe`.
 
-use crate::args::{Display, Trust, parse_duration};
+use crate::args::{Display, Trust, Versions, parse_duration};
 use clap::{Args, ValueEnum};
 use std::time::Duration;
 use tcpwhy_probe::Target;
@@ -79,6 +79,9 @@ pub struct Probe {
     #[command(flatten)]
     pub trust: Trust,
 
+    #[command(flatten)]
+    pub versions: Versions,
+
     /// Print the measurements as JSON (docs/probe.schema.json)
     #[arg(long)]
     pub json: bool,
@@ -120,7 +123,7 @@ impl Probe {
             hops: !self.no_hops,
             mtu: !self.no_mtu,
             request: !self.no_request,
-            tls: self.trust.tls(),
+            tls: self.trust.tls(self.versions),
             family,
             budget: Budget::none(),
         };

@@ -242,7 +242,10 @@ fn path_mtu(mtu: &Mtu) -> String {
     let passed = mtu.path_mtu_bytes.map(size).unwrap_or_default();
     let by = format!("{} by {}", counted(mtu.sent, "probe", "probes"), mtu.method.name());
     match mtu.end {
-        MtuEnd::Whole => format!("{passed}: as much as the first link carries ({by})"),
+        MtuEnd::Whole => format!(
+            "{passed}: as much as this host sends there at a time, by its link or by a path MTU that its \
+             kernel remembers ({by})"
+        ),
         MtuEnd::Reported => {
             let who = mtu.reported_by.map_or_else(|| "this host".to_owned(), |it| it.to_string());
             format!("{passed}, says {who}; the first link carries {} ({by})", mtu.link_mtu_bytes)

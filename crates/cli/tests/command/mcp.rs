@@ -5,6 +5,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 use tcpwhy_testing::Folder;
 
 /// An assistant, and the server that it has started.
@@ -171,6 +173,36 @@ fn what_cannot_be_done_is_said_and_the_session_goes_on() {
     let unknown = assistant.ask("tools/call", &json!({"name": "shell", "arguments": {}}));
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
     assert!(assistant.call("diagnose", &json!({"files": ["slow.pcap"]})).is_ok());
+    assert_eq!(assistant.end(), Some(0));
+}
+
+/// A call that is cancelled has no response; another one, which waits for it, is answered soon.
+#[test]
+fn a_cancelled_call_stops_its_analysis() {
+    const SPARSE_BYTES: u64 = 64 << 30;
+    let folder = captures();
+    let path = folder.join("endless.pcap");
+    fs::copy(folder.join("slow.pcap"), &path).expect("a copy");
+    // The hole reads as frames without bytes, for many minutes.
+    let endless = fs::File::options().write(true).open(&path).expect("a file");
+    endless.set_len(SPARSE_BYTES).expect("a sparse file");
+    let mut assistant = Assistant::of(&folder);
+    assistant.asked += 1;
+    let id = assistant.asked;
+    let call = json!({"name": "diagnose", "arguments": {"files": ["endless.pcap"]}});
+    assistant.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call}));
+    // So that the analysis is under way.
+    thread::sleep(Duration::from_millis(500));
+    let cancelled = Instant::now();
+    assistant.send(&json!({
+        "jsonrpc": "2.0",
+        "method": "notifications/cancelled",
+        "params": {"requestId": id},
+    }));
+    let next = assistant.call("diagnose", &json!({"files": ["slow.pcap"]}));
+    assert!(next.expect("a report").contains("nagle_delayed_ack"));
+    let taken = cancelled.elapsed();
+    assert!(taken < Duration::from_secs(20), "{taken:?}");
     assert_eq!(assistant.end(), Some(0));
 }
 

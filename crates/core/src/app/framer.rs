@@ -77,6 +77,8 @@ pub struct Framer {
     dialogue: Option<Box<Dialogue>>,
     /// What both sides have sent last.
     spoken: Spoken,
+    /// It is SSH (RFC 4253 §4.2), whose programs set `TCP_NODELAY` when the handshake is over.
+    pub is_ssh: bool,
 }
 
 impl Framer {
@@ -93,6 +95,7 @@ impl Framer {
             last: None,
             dialogue: None,
             spoken: Spoken::default(),
+            is_ssh: false,
         }
     }
 
@@ -543,6 +546,7 @@ impl Framer {
         let message = message.unwrap_or(sniffer.prefix());
         self.machine = self.machine_for(protocol, &sniffer, message, known);
         if matches!(self.machine, Machine::Turns) {
+            self.is_ssh |= message.starts_with(b"SSH-");
             self.exchanges.forget_anticipated();
             let exchanges = &mut self.exchanges;
             Feed { bytes, pos: *pos, pinned: None, exchanges, known, on }.turn(from);

@@ -150,18 +150,16 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
             _,
             "flight_end" | "said_before" | "flight_rest" | "full_flight_end" | "paced" | "last",
         ) => last_before,
-        (_, "request") if !matches!(cause, C::PathRtt | C::TlsHandshake | C::Bandwidth) => {
-            |case, _, index| {
-                let seg = case.seg(index)?;
-                let asks = seg.takes_space() || seg.has(TcpFlags::ACK);
-                holds(seg.from == Side::Client && asks, "is not the client's, or carries nothing")
-            }
-        }
+        (_, "request") if !matches!(cause, C::PathRtt | C::Bandwidth) => |case, _, index| {
+            let seg = case.seg(index)?;
+            let asks = seg.takes_space() || seg.has(TcpFlags::ACK);
+            holds(seg.from == Side::Client && asks, "is not the client's, or carries nothing")
+        },
         (C::ServerThink | C::UpstreamWait, "response") => |case, at, index| {
             holds(case.seg(index)?.from == Side::Server, "is not the server's")?;
             carries(case, at, index)
         },
-        (C::PathRtt | C::TlsHandshake | C::Bandwidth | C::ClientThink, "response") => {
+        (C::PathRtt | C::Bandwidth | C::ClientThink, "response") => {
             |case, _, index| {
                 let seg = case.seg(index)?;
                 // The end of a response that only its FIN shows carries no data.
@@ -173,7 +171,11 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
             holds(case.fact("refuser") == Some(&sender), "the other side sent it")?;
             carries(case, at, index)
         },
-        (_, "request" | "response" | "client_hello" | "server_hello" | "finished") => carries,
+        (
+            _,
+            "request" | "response" | "client_hello" | "server_hello" | "finished" | "handshake_end"
+            | "handshake_last",
+        ) => carries,
         (_, "last_data" | "last_response") => {
             |case, _, index| holds(case.seg(index)?.takes_space(), "carries nothing")
         }

@@ -281,6 +281,7 @@ pub(super) const WORDS: &[&str] = &[
     "initial_timer",
     "kind",
     "kinds",
+    "least_ndots",
     "least_timeout",
     "meaning",
     "median",

@@ -10,13 +10,17 @@
 //!
 //! The caller makes the measurements; this module uses neither a clock nor a socket.
 
+mod account;
+mod limits;
 mod loaded;
 mod measured;
+mod request;
 mod weigh;
 mod words;
 
 pub use loaded::{add_load, shows_more};
-pub use measured::{Failure, Measured, OwnRequest, PeerWindow, unresolved};
+pub use measured::{Measured, unresolved};
+pub use request::{Failure, OwnRequest, PeerWindow, SendLimit, Sending};
 pub use weigh::weigh;
 pub use words::{conditions, sentence};
 

@@ -11,13 +11,17 @@ use crate::model::{Cause, Fact, Finding, Histogram, Ledger, Owner, Report};
 /// report.
 pub fn weigh(report: &mut Report, experiments: Vec<Experiment>) {
     let alone = alone(&experiments);
+    let is_captured = report.totals.segments > 0;
     for experiment in &experiments {
         let Some((suspect, agrees)) = experiment.verdict.suspect() else { continue };
         let mut is_known = false;
         for finding in report.findings.iter_mut().filter(|it| is_about(it, suspect)) {
             is_known = true;
             let evidence = ExperimentEvidence { agrees, experiment: experiment.clone() };
-            finding.confidence = weighed(finding.confidence, agrees);
+            // A finding that neither packets nor the state of a socket show rests on the experiment.
+            let is_other_kind = is_captured || !finding.state.is_empty();
+            finding.confidence =
+                if is_other_kind { weighed(finding.confidence, agrees) } else { alone };
             finding.experiments.push(evidence);
         }
         let is_alone = !is_known && shows_alone(suspect.cause);
@@ -53,9 +57,10 @@ fn weighed(confidence: f64, agrees: bool) -> f64 {
 }
 
 /// Returns the confidence in a cause that only one of the experiments shows. Before them, all
-/// causes that they are about, and none of these, were equally likely.
+/// causes that they are about, none of these, and another one that the same change affects, were
+/// equally likely.
 fn alone(experiments: &[Experiment]) -> f64 {
-    weighed(1.0 / (experiments.len() + 1) as f64, true)
+    weighed(1.0 / (experiments.len() + 2) as f64, true)
 }
 
 /// Returns the finding of a cause that only the experiment shows. Its cost is the effect on each

@@ -34,24 +34,41 @@ pub(super) fn costs(
             let covered = covered.get(&server);
             covered.map_or(0, |covers| owners.iter().map(|&owner| covers.of(owner)).sum())
         };
+        let mut all = Vec::new();
         for OwnedCost { cause, owners, .. } in COSTS {
             let own = rules_of_cost(cause);
             let owned_ns: u64 = owners.iter().map(|&owner| endpoint.all.ledger.of(owner)).sum();
             let cost_ns =
                 owned_ns.saturating_sub(explained_ns(owners).max((own.other_ns)(endpoint)));
-            let of_endpoint = EndpointCost { cause, sender: own.sender, server, endpoint, cost_ns };
-            findings.extend(cost(&context, &of_endpoint));
+            all.push(EndpointCost { cause, sender: own.sender, server, endpoint, cost_ns });
         }
         for (cause, sender) in by_sender() {
             let of_sender =
                 |(key, _): &(&Key, &CauseTally)| key.cause == cause && key.sender == sender;
             let met = tally.causes.of(server).filter(of_sender);
             let cost_ns = met.map(|(_, it)| it.lost_ns).sum();
-            findings
-                .extend(cost(&context, &EndpointCost { cause, sender, server, endpoint, cost_ns }));
+            all.push(EndpointCost { cause, sender, server, endpoint, cost_ns });
         }
+        findings.extend(of_endpoint(&context, &all));
     }
     debug_assert!(findings.iter().all(|finding| finding.cause.class() == Class::Cost));
+    findings
+}
+
+/// Returns the findings among the costs at one endpoint. A cost below its floor is one as well if it is
+/// greater than each that is above: otherwise the report would name the smaller one as the reason.
+fn of_endpoint(context: &Context<'_>, all: &[EndpointCost<'_>]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut below = Vec::new();
+    for of_endpoint in all {
+        match cost(context, of_endpoint, false) {
+            Some(finding) => findings.push(finding),
+            None => below.push(of_endpoint),
+        }
+    }
+    let Some(shown_ns) = findings.iter().map(|it| it.lost_ns).max() else { return findings };
+    let greater = below.into_iter().filter(|it| it.cost_ns > shown_ns);
+    findings.extend(greater.filter_map(|it| cost(context, it, true)));
     findings
 }
 
@@ -103,7 +120,12 @@ impl EndpointCost<'_> {
     }
 }
 
-fn cost(context: &Context<'_>, of_endpoint: &EndpointCost<'_>) -> Option<Finding> {
+/// Returns a cost as a finding if it is above its floor, or if `is_greatest` of those at its endpoint.
+fn cost(
+    context: &Context<'_>,
+    of_endpoint: &EndpointCost<'_>,
+    is_greatest: bool,
+) -> Option<Finding> {
     let &Context { tally, floors, wall_ns, ref firsts } = context;
     let &EndpointCost { cause, server, endpoint, cost_ns, .. } = of_endpoint;
     let own = rules_of_cost(cause);
@@ -117,7 +139,8 @@ fn cost(context: &Context<'_>, of_endpoint: &EndpointCost<'_>) -> Option<Finding
     let rows = own.adds_up.then(|| firsts.rows(server, endpoint));
     let rows = rows.filter(|rows| slow::adds_up(rows, endpoint, cost_ns, floors));
     let is_long = mean_ns >= own.floor_factor * floors.cost_ns;
-    if !is_long && !tail.is_felt(endpoint, cost_ns, floors) && rows.is_none() {
+    let is_worth = is_long || tail.is_felt(endpoint, cost_ns, floors) || rows.is_some();
+    if !is_worth && !is_greatest {
         return None;
     }
     let mut finding = finding(key.culprit, &[(&key, &tallied)], tally, wall_ns);

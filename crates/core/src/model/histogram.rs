@@ -1,14 +1,17 @@
-//! Latency distributions in bounded memory: buckets 1/64 octave wide, covering only the range in
-//! use.
+//! Latency distributions in bounded memory: the durations themselves while they are few, then
+//! buckets 1/64 octave wide, covering only the range in use.
 
 use crate::model::Latency;
 
-/// Counts of durations. Each duration is kept to within 0.8 %; the least and the greatest are exact.
+/// Counts of durations. Up to [`FEW`] durations are kept exactly; of more, each is kept to within
+/// 0.8 %, and the least and the greatest exactly.
 ///
 /// It is sparse, because there is one per endpoint and cause, and mergeable, because each shard
 /// fills its own.
 #[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 pub struct Histogram {
+    /// The durations, ascending, ns, while there are no more than [`FEW`]; `counts` is empty then.
+    few: Vec<u64>,
     /// Counts of the buckets from `first` on.
     counts: Vec<u64>,
     first: u16,
@@ -19,9 +22,12 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { counts: Vec::new(), first: 0, min_ns: u64::MAX, max_ns: 0 }
+        Self { few: Vec::new(), counts: Vec::new(), first: 0, min_ns: u64::MAX, max_ns: 0 }
     }
 }
+
+/// Number of durations that are kept exactly: they take no more memory than the buckets of an octave.
+const FEW: usize = 64;
 
 /// Buckets added on either side of a new one: durations of the same kind lie close together.
 const MARGIN: usize = 4;
@@ -45,17 +51,31 @@ impl Histogram {
     /// Counts one duration.
     #[inline]
     pub fn record(&mut self, ns: u64) {
-        *self.slot(bucket(ns)) += 1;
+        self.record_many(ns, 1);
+    }
+
+    /// Counts `count` durations of `ns`.
+    #[inline]
+    pub fn record_many(&mut self, ns: u64, count: u64) {
+        if count == 0 {
+            return;
+        }
+        if self.counts.is_empty() && self.few.len() as u64 + count <= FEW as u64 {
+            let place = self.few.partition_point(|&it| it <= ns);
+            self.few.splice(place..place, std::iter::repeat_n(ns, count as usize));
+        } else {
+            self.spill();
+            *self.slot(bucket(ns)) += count;
+        }
         self.min_ns = self.min_ns.min(ns);
         self.max_ns = self.max_ns.max(ns);
     }
 
-    /// Counts `count` durations of `ns`.
-    pub fn record_many(&mut self, ns: u64, count: u64) {
-        if count > 0 {
-            *self.slot(bucket(ns)) += count;
-            self.min_ns = self.min_ns.min(ns);
-            self.max_ns = self.max_ns.max(ns);
+    /// Counts the few durations in buckets from now on.
+    #[inline]
+    fn spill(&mut self) {
+        for ns in std::mem::take(&mut self.few) {
+            *self.slot(bucket(ns)) += 1;
         }
     }
 
@@ -94,10 +114,11 @@ impl Histogram {
         counts.map(move |(index, &count)| ((first + index) as u16, count))
     }
 
-    /// Returns the durations with their counts, ascending: the middle of each bucket, and the exact
-    /// least and greatest, ns.
+    /// Returns the durations with their counts, ascending, ns. Of many it is the middle of each
+    /// bucket, and the exact least and greatest.
     pub fn points(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.buckets().map(|(bucket, count)| (self.within_ns(bucket), count))
+        let many = self.buckets().map(|(bucket, count)| (self.within_ns(bucket), count));
+        self.few.iter().map(|&ns| (ns, 1)).chain(many)
     }
 
     /// Returns the middle of `bucket`, or the extreme that it lies beyond, ns.
@@ -107,6 +128,12 @@ impl Histogram {
 
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
+        for &ns in &other.few {
+            self.record(ns);
+        }
+        if !other.counts.is_empty() {
+            self.spill();
+        }
         for (bucket, count) in other.buckets() {
             *self.slot(bucket) += count;
         }
@@ -117,32 +144,63 @@ impl Histogram {
     /// Returns a copy without the durations of `part` and with those of `instead`.
     pub fn exchanged(&self, part: &Self, instead: &Self) -> Self {
         let mut result = self.clone();
-        for (bucket, count) in part.buckets() {
-            let index = usize::from(bucket.wrapping_sub(result.first));
-            if let Some(mine) = result.counts.get_mut(index) {
-                *mine = mine.saturating_sub(count);
+        if part.counts.is_empty() && self.counts.is_empty() {
+            for &ns in &part.few {
+                result.forget(ns);
             }
+        } else {
+            result.spill();
+            let of_few = part.few.iter().map(|&ns| (bucket(ns), 1));
+            for (bucket, count) in part.buckets().chain(of_few) {
+                result.uncount(bucket, count);
+            }
+            result.bound_by_buckets();
         }
-        let (first, last) = (result.buckets().next(), result.buckets().next_back());
-        result.min_ns = match first {
-            Some((first, _)) if first > bucket(self.min_ns) => middle_ns(first),
-            Some(_) => self.min_ns,
-            None => u64::MAX,
-        };
-        result.max_ns = match last {
-            // A duration that is left alone in its bucket with the least is the least.
-            Some((last, 1)) if last == bucket(self.min_ns) => self.min_ns,
-            Some((last, _)) if last < bucket(self.max_ns) => middle_ns(last),
-            Some(_) => self.max_ns,
-            None => 0,
-        };
         result.merge(instead);
         result
     }
 
+    /// Removes `ns` from the few durations, or the first of its bucket where it is known to within
+    /// that only.
+    fn forget(&mut self, ns: u64) {
+        let place = |alike: &dyn Fn(u64) -> bool| self.few.iter().position(|&it| alike(it));
+        let index = place(&|it| it == ns).or_else(|| place(&|it| bucket(it) == bucket(ns)));
+        if let Some(index) = index {
+            self.few.remove(index);
+        }
+        self.min_ns = self.few.first().copied().unwrap_or(u64::MAX);
+        self.max_ns = self.few.last().copied().unwrap_or(0);
+    }
+
+    /// Removes `count` durations of `bucket`.
+    fn uncount(&mut self, bucket: u16, count: u64) {
+        let index = usize::from(bucket.wrapping_sub(self.first));
+        if let Some(mine) = self.counts.get_mut(index) {
+            *mine = mine.saturating_sub(count);
+        }
+    }
+
+    /// Takes the extremes from the buckets that are left, where those of the extremes are empty now.
+    fn bound_by_buckets(&mut self) {
+        let (first, last) = (self.buckets().next(), self.buckets().next_back());
+        let least_ns = self.min_ns;
+        self.min_ns = match first {
+            Some((first, _)) if first > bucket(least_ns) => middle_ns(first),
+            Some(_) => least_ns,
+            None => u64::MAX,
+        };
+        self.max_ns = match last {
+            // A duration that is left alone in its bucket with the least is the least.
+            Some((last, 1)) if last == bucket(least_ns) => least_ns,
+            Some((last, _)) if last < bucket(self.max_ns) => middle_ns(last),
+            Some(_) => self.max_ns,
+            None => 0,
+        };
+    }
+
     /// Returns the number of durations.
     pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
+        self.few.len() as u64 + self.counts.iter().sum::<u64>()
     }
 
     /// Returns the duration that a share `q` (0 to 1) of all does not exceed, ns; 0 if there is
@@ -153,6 +211,9 @@ impl Histogram {
         if target >= count {
             // The longest is known exactly: the percentiles of a single duration are that duration.
             return self.max_ns;
+        }
+        if let Some(&ns) = self.few.get(target as usize - 1) {
+            return ns;
         }
         let mut seen = 0;
         for (bucket, count) in self.buckets() {
@@ -183,8 +244,11 @@ impl Histogram {
 
     /// Replaces one duration by another.
     pub fn replace(&mut self, ns: u64, by_ns: u64) {
-        let count = self.slot(bucket(ns));
-        *count = count.saturating_sub(1);
+        if self.counts.is_empty() {
+            self.forget(ns);
+        } else {
+            self.uncount(bucket(ns), 1);
+        }
         self.record(by_ns);
     }
 
@@ -226,6 +290,41 @@ mod tests {
         assert_eq!([0.1, 0.5, 0.99].map(|q| alike.quantile_ns(q)), [1_760_123_457; 3]);
         let both = Histogram::default().exchanged(&alike, &alike);
         assert_eq!(both.quantile_ns(0.1), 1_760_123_457);
+    }
+
+    #[test]
+    fn percentiles_of_few_durations_are_durations_that_were_counted() {
+        let durations = [34_233_000, 27_446_000, 33_562_000];
+        let mut few = Histogram::default();
+        durations.into_iter().for_each(|ns| few.record(ns));
+        assert_eq!(few.quantile_ns(0.5), 33_562_000);
+        let mut one = Histogram::default();
+        one.record(33_600_000);
+        let without = few.exchanged(&one, &Histogram::default());
+        assert_eq!((without.count(), without.quantile_ns(0.5)), (2, 27_446_000), "of one bucket");
+    }
+
+    #[test]
+    fn the_order_in_which_parts_are_added_changes_nothing() {
+        let part = |from: u64, count: u64| {
+            let mut part = Histogram::default();
+            (0..count).for_each(|step| part.record(from + step * 1_234_567));
+            part
+        };
+        let parts = [part(1_000_000, 40), part(9_000_000, 24), part(5_000, 1), part(1_000, 70)];
+        for count in 2..=parts.len() {
+            let [forth, back] = [false, true].map(|reverse| {
+                let mut all = Histogram::default();
+                let parts = &parts[..count];
+                match reverse {
+                    false => parts.iter().for_each(|it| all.merge(it)),
+                    true => parts.iter().rev().for_each(|it| all.merge(it)),
+                }
+                all
+            });
+            assert_eq!(forth.count(), back.count());
+            assert!(forth.points().eq(back.points()), "{count} parts");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::weave::{self, Weave, Woven};
 use super::{Controlled, Order, Run, StageError};
 use crate::capture::{FrameId, LATEST_NS};
 use crate::findings::Stamps;
-use crate::pipeline::{Batch, Control, Decoder, Found, Observed};
+use crate::pipeline::{self, Batch, Decoder, Found, Observed};
 use crate::wire::{FlowHasher, FlowKey, IcmpError, Segment};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -62,11 +62,12 @@ pub(super) struct Lookups {
     pub has_all_times: bool,
 }
 
-/// The stage in progress; it takes chunks in order.
-struct Stage<'r> {
-    run: &'r Run,
+/// The stage in progress: takes chunks in the order of their first frames, and has only those in
+/// memory that overlap in time.
+pub struct Control {
+    run: Run,
     weave: Weave,
-    control: Control,
+    control: pipeline::Control,
     decoder: Decoder,
     batch: Batch,
     told: Vec<(Order, Told)>,
@@ -79,7 +80,7 @@ struct Stage<'r> {
 }
 
 impl Run {
-    /// Examines the control chunks of all files, in any order.
+    /// Examines the control chunks of all files, in any order; all of them are in memory.
     ///
     /// # Errors
     /// [`StageError`] if a blob is not one of this run.
@@ -87,12 +88,21 @@ impl Run {
         &self,
         chunks: impl IntoIterator<Item = Vec<u8>>,
     ) -> Result<Controlled, StageError> {
+        let mut stage = self.begin_control();
+        for reader in weave::sorted(chunks, self.digest)? {
+            stage.take_opened(reader)?;
+        }
+        stage.finish()
+    }
+
+    /// Begins the same for chunks that come in order.
+    pub fn begin_control(&self) -> Control {
         let decoder = Decoder::new(&self.options);
         let (is_translated, window) = (self.options.is_translated, self.options.window());
-        let mut stage = Stage {
-            run: self,
+        Control {
+            run: self.clone(),
             weave: Weave::default(),
-            control: Control::new(decoder.clone(), is_translated, window),
+            control: pipeline::Control::new(decoder.clone(), is_translated, window),
             decoder,
             batch: Batch::default(),
             told: Vec::new(),
@@ -101,16 +111,20 @@ impl Run {
             stamps: Stamps::default(),
             frames: BTreeMap::new(),
             has_all_times: true,
-        };
-        for reader in weave::sorted(chunks, self.digest)? {
-            stage.take(reader)?;
         }
-        stage.finish()
     }
 }
 
-impl Stage<'_> {
-    fn take(&mut self, reader: Reader) -> Result<(), StageError> {
+impl Control {
+    /// Takes the next chunk by [`Piece::order`](super::Piece::order).
+    ///
+    /// # Errors
+    /// [`StageError`] if it is not a control chunk of this run; [`StageError::Unsorted`].
+    pub fn take(&mut self, chunk: Vec<u8>) -> Result<(), StageError> {
+        self.take_opened(Reader::new(chunk, self.run.digest)?)
+    }
+
+    fn take_opened(&mut self, reader: Reader) -> Result<(), StageError> {
         self.run.check_bucket(&reader, self.run.buckets)?;
         self.chunks += 1;
         self.last_ns = reader.last_ns.max(self.last_ns);
@@ -138,7 +152,11 @@ impl Stage<'_> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Controlled, StageError> {
+    /// Returns what the control has found in all chunks.
+    ///
+    /// # Errors
+    /// [`StageError`] if a chunk is damaged.
+    pub fn finish(mut self) -> Result<Controlled, StageError> {
         self.advance(Order::END)?;
         let mut found = Found::default();
         self.control.end_at(self.last_ns);

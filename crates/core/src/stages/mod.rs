@@ -44,6 +44,7 @@ pub mod internals {
 
 pub use blob::VERSION;
 pub use bucket::Bucket;
+pub use control::Control;
 pub use error::StageError;
 pub use scatter::Scatter;
 

@@ -174,6 +174,8 @@ pub struct Handshake {
     pub certificate_bytes: u32,
     /// The version is TLS 1.3.
     pub is_tls13: bool,
+    /// The frame that ended it.
+    pub end: Sighting,
 }
 
 impl Exchange {

@@ -236,7 +236,9 @@ impl Timeline {
             Mark::HandshakeEnd { resumed, certificate_bytes, is_tls13 } => {
                 if let Some(exchange) = self.exchanges.queue.back_mut() {
                     exchange.in_handshake = false;
-                    exchange.handshake = Some(Handshake { resumed, certificate_bytes, is_tls13 });
+                    let end = at.seen;
+                    exchange.handshake =
+                        Some(Handshake { resumed, certificate_bytes, is_tls13, end });
                 }
             }
             Mark::Desync => {

@@ -161,6 +161,10 @@ fn a_lost_or_repeated_blob_is_named() {
     let chunk = scattered.of_bucket(bucket).next().expect("a chunk");
     let repeated = run.bucket(bucket, [chunk.clone(), chunk], &control.told, None::<Texts>);
     assert_eq!(repeated.err(), Some(StageError::Unsorted));
+    let mut begun = run.begin_control();
+    let chunk = &scattered.control[0];
+    assert_eq!(begun.take(chunk.clone()), Ok(()));
+    assert_eq!(begun.take(chunk.clone()), Err(StageError::Unsorted));
 }
 
 #[test]

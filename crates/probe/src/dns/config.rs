@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use tcpwhy_live::resolver::{Resolver, hosts, parse};
 
+use super::message::RecordType;
+
 /// The configuration file of the system.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 const NSSWITCH_CONF: &str = "/etc/nsswitch.conf";
@@ -104,6 +106,30 @@ impl Config {
         Duration::from_secs(seconds.max(1))
     }
 
+    /// Returns the types that getaddrinfo queries for the addresses of a name. With `options no-aaaa`
+    /// glibc 2.36 and later query no AAAA record.
+    pub fn address_types(&self) -> Vec<RecordType> {
+        match self.resolver.has("no-aaaa") {
+            true => vec![RecordType::A],
+            false => vec![RecordType::A, RecordType::AAAA],
+        }
+    }
+
+    /// Returns whether programs look into /etc/hosts before they ask a server: nsswitch.conf(5).
+    /// Without a `hosts` line glibc takes `files dns`.
+    pub fn asks_files_first(&self) -> bool {
+        let services = self.resolver.hosts.as_deref().unwrap_or("files dns");
+        services.split_whitespace().find(|it| matches!(*it, "files" | "dns" | "resolve"))
+            == Some("files")
+    }
+
+    /// Returns the number of servers at which a look-up may begin. With `options rotate` glibc begins
+    /// at a random one, and each further name of the look-up at the next (`nameserver_offset` of
+    /// res_send.c).
+    pub fn starts(&self) -> usize {
+        if self.resolver.has("rotate") { self.servers.len().max(1) } else { 1 }
+    }
+
     /// Returns the number of rounds over the servers.
     pub fn attempts(&self) -> u64 {
         self.resolver.attempts.max(1)
@@ -181,5 +207,23 @@ mod tests {
         }
         assert_eq!(Config::parse_server("dns.example"), None);
         assert_eq!(Config::parse_server("192.0.2.1:0"), None);
+    }
+
+    #[test]
+    fn options_decide_on_types_and_starts_and_nsswitch_on_files() {
+        let plain = Config::of("nameserver 192.0.2.1\nnameserver 192.0.2.2");
+        assert_eq!((plain.address_types().len(), plain.starts()), (2, 1));
+        let both = Config::of("nameserver 192.0.2.1\nnameserver 192.0.2.2\noptions rotate no-aaaa");
+        assert_eq!((both.address_types(), both.starts()), (vec![RecordType::A], 2));
+        for (hosts, files_first) in [
+            (None, true),
+            (Some("mymachines files [NOTFOUND=return] dns"), true),
+            (Some("dns files"), false),
+            (Some("dns"), false),
+        ] {
+            let mut config = plain.clone();
+            config.resolver.hosts = hosts.map(str::to_owned);
+            assert_eq!(config.asks_files_first(), files_first, "{hosts:?}");
+        }
     }
 }

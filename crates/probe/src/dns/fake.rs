@@ -29,6 +29,8 @@ pub struct Behaviour {
     pub rcode: Option<ResponseCode>,
     /// `true` if answers over UDP are truncated.
     pub truncates: bool,
+    /// `true` if the TCP port is closed.
+    pub refuses_tcp: bool,
     /// `true` if the TTL counts down from 60 s as that of a cache.
     pub counts_down: bool,
     /// A zone to which answers refer, with one server at 127.0.0.1.
@@ -82,7 +84,8 @@ impl Fake {
         let by_tcp = {
             let stop = stop.clone();
             thread::spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
+                let tcp = (!server.behaviour.refuses_tcp).then_some(tcp);
+                while let Some(tcp) = tcp.as_ref().filter(|_| !stop.load(Ordering::Relaxed)) {
                     let Ok((mut stream, _)) = tcp.accept() else {
                         thread::sleep(Duration::from_millis(2));
                         continue;

@@ -9,7 +9,7 @@ use tcpwhy_core::dns::thresholds::{SLOW_MIN_NS, UNCACHED_NS};
 use tcpwhy_core::model::units::{counted, duration};
 use tcpwhy_core::model::{Cause, Culprit, Fact, Finding, Role, RuledOut};
 
-use super::ask::{Query, QueryOutcome};
+use super::ask::{Query, QueryOutcome, Transport};
 use super::survey::{ServerSurvey, Survey};
 use super::walk::{Ended, Lookup};
 use super::{Config, RecordType};
@@ -105,7 +105,11 @@ impl Case<'_> {
     /// Returns a finding `dns_timeout` if the server does not answer at all, or does not answer
     /// queries of one type or one query of a pair.
     fn silent(&self, at: &ServerSurvey) -> Option<Judged> {
-        let queries = || at.rounds.iter().flat_map(|round| &round.queries);
+        // A server whose port is closed for TCP only has answered: another finding reports it.
+        let queries = || {
+            let all = at.rounds.iter().flat_map(|round| &round.queries);
+            all.filter(|it| !is_closed_for_tcp(it, at))
+        };
         let unheard = |it: &&Query| !it.is_heard();
         let silent = queries().filter(unheard).count() as u64;
         let heard = queries().count() as u64 - silent;
@@ -120,13 +124,16 @@ impl Case<'_> {
         let local = at.server.ip().is_loopback();
         let answers_now_and_then = heard > 0 && (!always || alone_answers);
         let role = if answers_now_and_then && !local { Role::Network } else { Role::Resolver };
-        let lost_ns = self.waited_ns(at.server, |it| !it.is_heard());
+        let lost_ns = self.waited_ns(at.server, |it| !it.is_heard() && !is_closed_for_tcp(it, at));
         let mut finding = self.finding(Cause::DnsTimeout, at.server, role, lost_ns);
         finding.confidence = if silent > 1 { 0.95 } else { 0.6 };
         let fact = |finding: &mut Finding, name, value| finding.facts.push((name, value));
         fact(&mut finding, "silent", Fact::Count(silent));
         if let Some(wait_ns) = queries().filter(|it| it.is_silent()).map(|it| it.took_ns).min() {
             fact(&mut finding, "timeout_ns", Fact::Ns(wait_ns));
+        }
+        if self.config.resolver.timeout_s <= 1 {
+            fact(&mut finding, "least_timeout", Fact::Text("the shortest timeout".to_owned()));
         }
         let mut evidence = vec![self.tried(at, silent, heard)];
         match &only {
@@ -168,11 +175,14 @@ impl Case<'_> {
         Evidence { kind: "measurement", agrees: true, what, trials: silent + heard }
     }
 
-    /// Returns a finding `dns_failure` if the server reports a failure, such as SERVFAIL or
-    /// REFUSED, in each round.
+    /// Returns a finding `dns_failure` if the server reports a failure, such as SERVFAIL or REFUSED, or
+    /// an answer that is too long for a datagram, and refuses the query over TCP.
     fn failing(&self, at: &ServerSurvey) -> Option<Judged> {
         let failure = |query: &Query| match &query.outcome {
             QueryOutcome::Failure { rcode } => Some(rcode.clone()),
+            QueryOutcome::PortClosed if is_closed_for_tcp(query, at) => {
+                Some("a truncated answer (TC), and a closed TCP port,".to_owned())
+            }
             _ => None,
         };
         let queries: Vec<&Query> = at.rounds.iter().flat_map(|it| &it.queries).collect();
@@ -190,7 +200,8 @@ impl Case<'_> {
         not(&mut finding, Cause::DnsSearch, "not_nxdomain");
         let number = failures.len() as u64;
         let asked = counted(queries.len() as u64, "query", "queries");
-        let what = format!("{number} of {asked} to {}: answered with {rcode}", at.server);
+        let said = rcode.trim_end_matches(',');
+        let what = format!("{number} of {asked} to {}: answered with {said}", at.server);
         let mut evidence =
             vec![Evidence { kind: "measurement", agrees: true, what, trials: number }];
         evidence.extend(self.other(at.server).map(|(other, answer_ns)| compared(other, answer_ns)));
@@ -263,6 +274,9 @@ impl Case<'_> {
         let mut finding = self.finding(Cause::DnsSearch, local, Role::Client, lost_ns);
         finding.facts.push(("tries_per_name", Fact::Count(names.len() as u64)));
         finding.facts.push(("extra_ns", Fact::Ns(lost_ns)));
+        if self.config.resolver.ndots <= 1 {
+            finding.facts.push(("least_ndots", Fact::Text("the least number of dots".to_owned())));
+        }
         not(&mut finding, Cause::DnsFailure, "nxdomain");
         let what = format!(
             "{} do not exist; {found} does, and is asked for after {}",
@@ -312,6 +326,14 @@ impl Case<'_> {
     fn is_reverse(&self) -> bool {
         self.survey.name.parse::<std::net::IpAddr>().is_ok()
     }
+}
+
+/// Returns whether a query over TCP was refused by a server that answers over UDP.
+fn is_closed_for_tcp(query: &Query, at: &ServerSurvey) -> bool {
+    let mut all = at.rounds.iter().flat_map(|it| &it.queries);
+    query.transport == Transport::Tcp
+        && query.outcome == QueryOutcome::PortClosed
+        && all.any(|it| it.transport == Transport::Udp && it.is_heard())
 }
 
 impl Lookup {

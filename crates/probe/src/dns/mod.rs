@@ -32,4 +32,4 @@ pub use judge::{Evidence, Judged, judge};
 pub use message::{NameError, Record, RecordType, Referral, check_name, record_type};
 pub use survey::{Cache, Round, ServerSurvey, Survey, survey, survey_limits};
 pub use trace::{Hop, Trace, trace};
-pub use walk::{Ended, Lookup, Mode, expect, look_up, look_up_limits};
+pub use walk::{Ended, Lookup, Mode, expect, expect_each, look_up, look_up_limits};

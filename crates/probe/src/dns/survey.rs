@@ -290,6 +290,30 @@ impl Survey {
         self.servers.iter().filter_map(|it| it.rounds.last().cloned()).collect()
     }
 
+    /// Describes the names about which the servers contradict each other: some say that it does not
+    /// exist, and others have it.
+    pub fn contradictions(&self) -> Vec<String> {
+        let with = |name: &str, is: fn(&Query) -> bool| {
+            let has = |it: &&ServerSurvey| {
+                it.rounds.iter().flat_map(|it| &it.queries).any(|it| it.name == name && is(it))
+            };
+            let servers = self.servers.iter().filter(has);
+            servers.map(|it| it.server.to_string()).collect::<Vec<_>>()
+        };
+        let of = |name: &String| {
+            let none = with(name, |it| it.outcome == QueryOutcome::NxDomain);
+            let some = with(name, |it| it.outcome == QueryOutcome::Answered);
+            (!none.is_empty() && !some.is_empty()).then(|| {
+                let (none, some) = (none.join(", "), some.join(", "));
+                format!(
+                    "{name} does not exist at {none} and has records at {some}: a program takes \
+                         the answer that comes first in its order of servers"
+                )
+            })
+        };
+        self.candidates.iter().filter_map(of).collect()
+    }
+
     /// Returns the number of queries that were sent.
     pub fn sent(&self) -> u64 {
         let of_server = |it: &ServerSurvey| {

@@ -253,3 +253,64 @@ fn referrals_are_followed_from_the_root() {
     let looping = trace("db.lab", RecordType::A, &[zone.at, root.at], Duration::from_secs(1));
     assert!(looping.hops.len() <= 24);
 }
+
+#[test]
+fn rotation_makes_each_server_the_first_one_as_often() {
+    let (_kept, silent) = silent();
+    let server = Fake::start(healthy());
+    let mut config = config("options rotate", &[&server]);
+    config.servers.push(silent);
+    let survey = survey("db.lab", &PAIR, &config, 2, &counted("db.lab", &config));
+    let each = expect_each("db.lab", &PAIR, &config, &survey.first());
+    let times: Vec<_> = each.iter().map(|(at, it)| (*at, seconds(it.took_ns))).collect();
+    assert_eq!(times, [(server.at, 0), (silent, 1)]);
+    let (causes, expected, _) = diagnosis("db.lab", &config);
+    assert_eq!(seconds(expected.took_ns), 1, "the slowest");
+    assert_eq!(causes, [(Cause::DnsTimeout, Role::Resolver)]);
+}
+
+#[test]
+fn no_aaaa_leaves_out_the_type_that_is_not_answered() {
+    let server = Fake::start(Behaviour { ignores: vec![RecordType::AAAA], ..healthy() });
+    let config = config("options no-aaaa", &[&server]);
+    let look_up = look_up("db.lab", &config, &Budget::new(look_up_limits("db.lab", &config)));
+    assert_eq!((seconds(look_up.took_ns), look_up.queries.len()), (0, 1));
+}
+
+#[test]
+fn a_truncated_answer_without_a_tcp_port_is_a_failure_of_the_server() {
+    let server = Fake::start(Behaviour { truncates: true, refuses_tcp: true, ..healthy() });
+    let (causes, expected, _) = diagnosis("db.lab", &config("", &[&server]));
+    assert_eq!(causes, [(Cause::DnsFailure, Role::Resolver)]);
+    assert_eq!(expected.ended, Ended::TryAgain);
+}
+
+#[test]
+fn servers_that_contradict_each_other_are_reported() {
+    let (one, other) = (Fake::start(healthy()), Fake::start(Behaviour::default()));
+    let of = |servers: &[&Fake]| {
+        let config = config("", servers);
+        survey("db.lab", &PAIR, &config, 2, &counted("db.lab", &config)).contradictions()
+    };
+    let sentences = of(&[&other, &one]);
+    let [sentence] = &sentences[..] else { panic!("{sentences:?}") };
+    let said = format!("db.lab does not exist at {} and has records at {}", other.at, one.at);
+    assert!(sentence.starts_with(&said), "{sentence}");
+    assert!(of(&[&one, &one]).is_empty() && of(&[&other]).is_empty());
+}
+
+#[test]
+fn an_option_that_is_set_is_not_proposed() {
+    let (_kept, silent) = silent();
+    let fixes = |timeout_s: u64| {
+        let mut config = config("", &[]);
+        config.servers = vec![silent];
+        let survey = survey("db.lab", &PAIR, &config, 1, &counted("db.lab", &config));
+        config.resolver.timeout_s = timeout_s;
+        let expected = expect("db.lab", &PAIR, &config, &survey.first());
+        let judged = judge(&config, &survey, &expected).remove(0);
+        Phrases::of(&judged.finding).fixes.iter().map(|it| it.change.clone()).collect::<String>()
+    };
+    assert!(fixes(5).contains("timeout:1"), "{}", fixes(5));
+    assert!(!fixes(1).contains("timeout:1"), "{}", fixes(1));
+}

@@ -57,6 +57,20 @@ pub struct Lookup {
     pub queries: Vec<Query>,
 }
 
+impl Lookup {
+    /// Returns the look-up of a name whose addresses are known without a query.
+    pub fn without_servers(name: &str, addresses: Vec<IpAddr>) -> Lookup {
+        Lookup {
+            name: name.to_owned(),
+            found: Some(name.to_owned()),
+            ended: Ended::Found,
+            addresses,
+            took_ns: 0,
+            queries: Vec::new(),
+        }
+    }
+}
+
 /// The source of the answers to the queries of a look-up.
 trait Resolver {
     /// Returns the answers of a server to queries that are sent at `now_ns` of the look-up.
@@ -81,24 +95,17 @@ pub fn look_up(name: &str, config: &Config, budget: &Budget) -> Lookup {
         Err(_) => Hosts::system().addresses(name),
     };
     if !known.is_empty() {
-        return Lookup {
-            name: name.to_owned(),
-            found: Some(name.to_owned()),
-            ended: Ended::Found,
-            addresses: known,
-            took_ns: 0,
-            queries: Vec::new(),
-        };
+        return Lookup::without_servers(name, known);
     }
     let mut sockets = Sockets { start: Instant::now(), edns_bytes: config.edns_bytes(), budget };
-    Walk::new(config, &[RecordType::A, RecordType::AAAA]).run(name, &mut sockets)
+    Walk::new(config, &config.address_types(), 0).run(name, &mut sockets)
 }
 
 /// Returns the most that [`look_up`] sends.
 pub fn look_up_limits(name: &str, config: &Config) -> Limits {
-    const TYPES: u64 = 2;
+    let types = config.address_types().len() as u64;
     let names = config.candidates(name).len() as u64;
-    let over_udp = config.attempts() * names * config.servers.len() as u64 * TYPES;
+    let over_udp = config.attempts() * names * config.servers.len() as u64 * types;
     Limits {
         // Each query may be repeated over TCP.
         requests: 2 * over_udp,
@@ -109,9 +116,25 @@ pub fn look_up_limits(name: &str, config: &Config) -> Limits {
 }
 
 /// Returns the look-up as it would have been if each server had answered as in `rounds`, which
-/// contains one round for each server of `config`.
+/// contains one round for each server of `config`. If it may begin at several servers, it is the
+/// slowest.
 pub fn expect(name: &str, types: &[RecordType], config: &Config, rounds: &[Round]) -> Lookup {
-    Walk::new(config, types).run(name, &mut KnownAnswers { rounds })
+    let each = expect_each(name, types, config, rounds);
+    let slowest = each.into_iter().map(|(_, lookup)| lookup).max_by_key(|it| it.took_ns);
+    slowest.unwrap_or_else(|| Lookup::without_servers(name, Vec::new()))
+}
+
+/// Returns the look-up for each server at which it may begin. They are equally likely.
+pub fn expect_each(
+    name: &str,
+    types: &[RecordType],
+    config: &Config,
+    rounds: &[Round],
+) -> Vec<(SocketAddr, Lookup)> {
+    let from = |(start, server): (usize, &SocketAddr)| {
+        (*server, Walk::new(config, types, start).run(name, &mut KnownAnswers { rounds }))
+    };
+    config.servers.iter().enumerate().take(config.starts()).map(from).collect()
 }
 
 /// Queries servers over sockets.
@@ -192,6 +215,8 @@ struct Walk<'a> {
     config: &'a Config,
     types: &'a [RecordType],
     mode: Mode,
+    /// Place of the server at which the next name begins.
+    start: usize,
     now_ns: u64,
     queries: Vec<Query>,
 }
@@ -216,14 +241,14 @@ enum Server {
 }
 
 impl<'a> Walk<'a> {
-    fn new(config: &'a Config, types: &'a [RecordType]) -> Walk<'a> {
+    fn new(config: &'a Config, types: &'a [RecordType], start: usize) -> Walk<'a> {
         let has = |option| config.resolver.has(option);
         let mode = match (has("single-request"), has("single-request-reopen")) {
             (_, true) => Mode::InTurnReopened,
             (true, false) => Mode::InTurn,
             _ => Mode::AtOnce,
         };
-        Walk { config, types, mode, now_ns: 0, queries: Vec::new() }
+        Walk { config, types, mode, start, now_ns: 0, queries: Vec::new() }
     }
 
     /// Tries the names in turn (`__res_context_search`).
@@ -271,8 +296,12 @@ impl<'a> Walk<'a> {
     fn name(&mut self, name: &str, asked: &mut impl Resolver) -> Said {
         let (mut is_servfail, mut is_closed) = (false, true);
         let mut over_tcp = false;
+        let start = self.start;
+        self.start = (start + 1) % self.config.starts();
+        let all = self.config.servers.iter().enumerate();
+        let servers: Vec<_> = all.clone().skip(start).chain(all.take(start)).collect();
         for _ in 0..self.config.attempts() {
-            for (place, &server) in self.config.servers.iter().enumerate() {
+            for &(place, &server) in &servers {
                 let before = self.queries.len();
                 let mut said = Server::OverTcp;
                 if !over_tcp {

@@ -8,13 +8,16 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustls::{ClientConfig, ClientConnection, HandshakeKind};
+use rustls::{AlertDescription, ClientConfig, ClientConnection, HandshakeKind};
 use socket2::{Domain, Protocol, Socket, Type};
-use tcpwhy_core::experiment::PeerWindow;
+use tcpwhy_core::experiment::Sending;
 
 use crate::budget::{Budget, Exceeded, Metered};
-use crate::http::{Answers, Progress, Request, Response, ResponseError, ResponseReader, http2};
-use crate::target::Target;
+use crate::http::http2::{self, Http2Error, OwnWindows, Seen, Session};
+use crate::http::{
+    Answers, HttpVersions, Progress, Request, Response, ResponseError, ResponseReader,
+};
+use crate::target::{Scheme, Target};
 use crate::tls::{sentence, server_name};
 
 /// Greatest number of bytes of one read.
@@ -36,6 +39,8 @@ pub struct Settings {
     pub rcvbuf_bytes: Option<usize>,
     /// `TCP_MAXSEG`, bytes; `None` for the size that the path allows.
     pub mss_bytes: Option<u32>,
+    /// The windows of HTTP/2.
+    pub windows: OwnWindows,
 }
 
 impl Default for Settings {
@@ -46,6 +51,7 @@ impl Default for Settings {
             two_writes: false,
             rcvbuf_bytes: None,
             mss_bytes: None,
+            windows: OwnWindows::default(),
         }
     }
 }
@@ -61,6 +67,8 @@ pub struct Subject {
     pub request: Request,
     /// The TLS configuration; `None` for plain HTTP.
     pub tls: Option<Arc<ClientConfig>>,
+    /// The versions of HTTP, which the TLS configuration offers.
+    pub versions: HttpVersions,
     /// Longest time of a connection set-up, and of each request.
     pub timeout: Duration,
     /// The budget of all requests to the server.
@@ -108,8 +116,14 @@ pub enum ExchangeError {
     #[error("the port speaks TLS and was asked in plain HTTP; write https://")]
     TlsPort,
     /// The server speaks HTTP/2 and not HTTP/1.1.
-    #[error("the server speaks HTTP/2 and does not answer HTTP/1.1")]
-    Http2,
+    #[error("the server speaks HTTP/2 and does not answer HTTP/1.1; use --http2")]
+    OnlyHttp2,
+    /// The server speaks HTTP/1.1 and not HTTP/2.
+    #[error("the server speaks HTTP/1.1 and not HTTP/2; use --http1.1")]
+    OnlyHttp1,
+    /// A stream of HTTP/2, or its connection, ended without an answer.
+    #[error("{0}")]
+    Stream(Http2Error),
     /// The budget is spent.
     #[error("{0}")]
     Budget(Exceeded),
@@ -165,16 +179,22 @@ pub struct Kernel {
     pub rwnd_limited_ns: u64,
     /// Segment size towards the peer, bytes.
     pub mss_bytes: u64,
+    /// The window offered to the peer, bytes; 0 if the kernel does not say it.
+    pub rcv_wnd_bytes: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
 }
 
 /// An open connection.
 pub struct Connection<'a> {
-    subject: &'a Subject,
+    pub(super) subject: &'a Subject,
     settings: Settings,
-    socket: Metered<TcpStream>,
-    tls: Option<ClientConnection>,
+    pub(super) socket: Metered<TcpStream>,
+    pub(super) tls: Option<ClientConnection>,
     reader: ResponseReader,
-    buffer: Vec<u8>,
+    /// The streams, if the connection speaks HTTP/2.
+    pub(super) session: Option<Box<Session>>,
+    pub(super) buffer: Vec<u8>,
     /// Time until `connect` returned, ns.
     pub connect_ns: u64,
     /// Duration of the TLS handshake, ns.
@@ -204,6 +224,7 @@ impl<'a> Connection<'a> {
             socket,
             tls: None,
             reader: ResponseReader::new(subject.request.method == "HEAD"),
+            session: None,
             buffer: vec![0; READ_BYTES],
             connect_ns,
             tls_ns: 0,
@@ -213,7 +234,20 @@ impl<'a> Connection<'a> {
         if let Some(config) = &subject.tls {
             it.shake(config)?;
         }
+        let chosen = it.tls.as_ref().and_then(|tls| tls.alpn_protocol());
+        match subject.versions.is_http2(it.tls.is_some(), chosen) {
+            Some(true) if subject.target.scheme != Scheme::Tcp => {
+                it.begin_session(settings.windows)?;
+            }
+            None => return Err(ExchangeError::OnlyHttp1),
+            Some(_) => {}
+        }
         Ok(it)
+    }
+
+    /// Returns what the frames of the connection have shown, if it speaks HTTP/2.
+    pub fn seen(&self) -> Option<Seen> {
+        self.session.as_ref().map(|it| it.seen())
     }
 
     /// Returns the local address.
@@ -232,6 +266,17 @@ impl<'a> Connection<'a> {
     /// # Errors
     /// The connection breaks, the time is up, or the received bytes are no answer.
     pub fn ask(&mut self) -> Result<(Timing, Response), ExchangeError> {
+        let (timing, response) =
+            if self.session.is_some() { self.ask_stream()? } else { self.ask_http1()? };
+        match self.subject.usual_status {
+            Some(usual) if usual / 100 != response.status / 100 => {
+                Err(ExchangeError::Status(response.status))
+            }
+            _ => Ok((timing, response)),
+        }
+    }
+
+    fn ask_http1(&mut self) -> Result<(Timing, Response), ExchangeError> {
         let bytes = self.subject.request.bytes(&self.subject.target);
         let body_bytes = self.subject.request.body.len();
         self.socket.request(bytes.len()).map_err(ExchangeError::Budget)?;
@@ -247,27 +292,21 @@ impl<'a> Connection<'a> {
         let mut timing = Timing { send_ns: nanos(began), ..Timing::default() };
         let response = self.answer(&mut timing)?;
         timing.wire_bytes = response.wire_bytes;
-        match self.subject.usual_status {
-            Some(usual) if usual / 100 != response.status / 100 => {
-                Err(ExchangeError::Status(response.status))
-            }
-            _ => Ok((timing, response)),
-        }
+        Ok((timing, response))
     }
 
-    /// Sends the request as [`ask`](Self::ask) does, and observes the server's window while the
-    /// body is sent.
+    /// Sends the request as [`ask`](Self::ask) does, and observes the own socket if it has a body.
     ///
     /// # Errors As for [`ask`](Self::ask).
-    pub fn ask_watching(&mut self) -> Result<(Timing, Response, PeerWindow), ExchangeError> {
+    pub fn ask_watching(&mut self) -> Result<(Timing, Response, Sending), ExchangeError> {
         #[cfg(target_os = "linux")]
         if !self.subject.request.body.is_empty()
             && let Ok(socket) = self.socket.socket().try_clone()
         {
-            let (asked, window) = super::window::watched(&socket, || self.ask());
-            return asked.map(|(timing, response)| (timing, response, window));
+            let (asked, sending) = super::window::watched(&socket, || self.ask());
+            return asked.map(|(timing, response)| (timing, response, sending));
         }
-        self.ask().map(|(timing, response)| (timing, response, PeerWindow::Unknown))
+        self.ask().map(|(timing, response)| (timing, response, Sending::default()))
     }
 
     /// Sends the request with `Expect: 100-continue`: the body is sent when the server asks for it,
@@ -350,24 +389,17 @@ impl<'a> Connection<'a> {
     }
 
     /// Returns the kernel's values for the connection.
-    #[cfg(target_os = "linux")]
     pub fn kernel(&self) -> Kernel {
-        let Ok(info) = tcpwhy_live::sys::tcp_info(self.socket.socket().as_fd()) else {
-            return Kernel::default();
-        };
-        Kernel {
-            rtt_min_ns: info.tcpi_min_rtt_us.saturating_mul(1_000),
-            repeated: info.tcpi_total_retrans,
-            out_of_order: info.tcpi_rcv_ooopack,
-            rwnd_limited_ns: info.tcpi_rwnd_limited_us.saturating_mul(1_000),
-            mss_bytes: info.tcpi_snd_mss_bytes,
-        }
+        kernel_of(self.socket.socket())
     }
 
-    /// Returns zeros, because only Linux has these values.
-    #[cfg(not(target_os = "linux"))]
-    pub fn kernel(&self) -> Kernel {
-        Kernel::default()
+    /// Returns the socket again, for another thread that looks at its state.
+    ///
+    /// # Errors
+    /// The system gives no further descriptor.
+    pub fn watched(&self) -> Result<TcpStream, ExchangeError> {
+        let again = self.socket.socket().try_clone();
+        again.map_err(|source| io_error(RequestStep::Connect, Instant::now(), source))
     }
 
     fn shake(&mut self, config: &Arc<ClientConfig>) -> Result<(), ExchangeError> {
@@ -396,7 +428,12 @@ impl<'a> Connection<'a> {
             if let Err(error) = tls.process_new_packets() {
                 // The alert that states the reason has not been sent yet.
                 let _ = tls.write_tls(&mut self.socket);
-                return Err(words(&error));
+                let lacks_protocol =
+                    error == rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol);
+                return Err(match self.subject.versions {
+                    HttpVersions::Http2 if lacks_protocol => ExchangeError::OnlyHttp1,
+                    _ => words(&error),
+                });
             }
             self.arm();
         }
@@ -447,9 +484,32 @@ impl<'a> Connection<'a> {
         self.socket.socket().set_write_timeout(Some(left))
     }
 
-    fn arm(&self) {
+    pub(super) fn arm(&self) {
         arm(self.socket.socket(), self.settings);
     }
+}
+
+/// Returns the kernel's values for a socket.
+#[cfg(target_os = "linux")]
+pub fn kernel_of(socket: &TcpStream) -> Kernel {
+    let Ok(info) = tcpwhy_live::sys::tcp_info(socket.as_fd()) else {
+        return Kernel::default();
+    };
+    Kernel {
+        rtt_min_ns: info.tcpi_min_rtt_us.saturating_mul(1_000),
+        repeated: info.tcpi_total_retrans,
+        out_of_order: info.tcpi_rcv_ooopack,
+        rwnd_limited_ns: info.tcpi_rwnd_limited_us.saturating_mul(1_000),
+        mss_bytes: info.tcpi_snd_mss_bytes,
+        rcv_wnd_bytes: info.tcpi_rcv_wnd_bytes.unwrap_or(0),
+        received_bytes: info.tcpi_bytes_received,
+    }
+}
+
+/// Returns zeros, because only Linux has these values.
+#[cfg(not(target_os = "linux"))]
+pub fn kernel_of(_: &TcpStream) -> Kernel {
+    Kernel::default()
 }
 
 /// Sets the option for quick ACKs again: the kernel leaves that mode by itself (tcp(7)).
@@ -481,7 +541,7 @@ fn connect(subject: &Subject, settings: Settings) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-fn io_error(step: RequestStep, began: Instant, source: io::Error) -> ExchangeError {
+pub(super) fn io_error(step: RequestStep, began: Instant, source: io::Error) -> ExchangeError {
     if let Some(exceeded) = Exceeded::of(&source) {
         return ExchangeError::Budget(exceeded);
     }

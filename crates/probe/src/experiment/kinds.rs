@@ -12,11 +12,12 @@ use tcpwhy_core::model::{Cause, Culprit, Role};
 use tcpwhy_core::wire::{Endpoint, Side};
 
 use crate::budget::Budget;
+use crate::http::http2::OwnWindows;
 
 use super::connection::{ExchangeError, Settings, Subject};
 use super::requests::{
-    expecting, handshake, held_by, is_kept, large_and_small, new, new_or_used, once, resuming,
-    together, with_header,
+    connecting, connecting_amid, expecting, half_of_answer, handshake, held_by, is_kept,
+    large_and_small, new, new_or_used, once, resuming, speaks_http2, together, with_header,
 };
 use super::resolver;
 use super::statistics::{Coin, Shown};
@@ -47,6 +48,8 @@ pub enum Occasion {
     Tls,
     /// If requests are slow.
     SlowRequests,
+    /// If answers take long from their first byte to the last, and no packets are captured.
+    SlowAnswers,
     /// If look-ups are slow, and there is a second name server.
     SlowLookups,
     /// Only by its name.
@@ -70,6 +73,8 @@ struct Traits {
     requests_beside: u64,
     /// Number of requests, or queries, of a pair.
     requests_of_pair: u64,
+    /// Number of connections of a pair besides those of its requests.
+    connections_of_pair: u64,
     /// The least effect that counts, if it is more than that of other experiments, ns.
     floor_min_ns: u64,
     /// A trial may wait for a timeout: all pairs run at the same time.
@@ -87,6 +92,7 @@ const PLAIN: Traits = Traits {
     asks_resolvers: false,
     requests_beside: 0,
     requests_of_pair: 2,
+    connections_of_pair: 0,
     floor_min_ns: 0,
     waits: false,
     suspect: |_, _, _| None,
@@ -123,7 +129,7 @@ kinds! {
         run: |it, coin| it.on_one_connection(coin, |quickack| Settings { quickack, ..Settings::default() }),
         occasion: Occasion::Http,
         needs_kept_connection: true,
-        requests_beside: 1 + REQUESTS as u64,
+        requests_beside: 2 + REQUESTS as u64,
         suspect: |it, _, shown| {
             let is_effect = shown == Shown::Effect;
             let cause = if is_effect { held_by(it.subject)? } else { Cause::NagleDelayedAck };
@@ -136,7 +142,7 @@ kinds! {
         run: |it, coin| it.pairs(coin, |arm| new_or_used(it.subject, arm == Arm::Changed)),
         occasion: Occasion::Http,
         needs_kept_connection: true,
-        requests_beside: 1,
+        requests_beside: 2,
         requests_of_pair: 3,
         ..PLAIN
     }
@@ -153,6 +159,37 @@ kinds! {
             let rcvbuf_bytes = arm.of(Some(SMALL_BUFFER_BYTES), None);
             once(it.subject, Settings { rcvbuf_bytes, ..Settings::default() })
         }),
+        ..PLAIN
+    }
+    /// The client opens a connection while nothing is sent, instead of amid an answer.
+    Queue = "queue" {
+        run: |it, coin| {
+            let alone = Bounds { at_once: 1, ..it.bounds };
+            let half_bytes = half_of_answer(it.subject)?;
+            Ok(Pairs::make(&alone, coin, |arm| match arm {
+                Arm::Usual => connecting_amid(it.subject, half_bytes),
+                Arm::Changed => connecting(it.subject),
+            })?)
+        },
+        occasion: Occasion::SlowAnswers,
+        requests_beside: 1,
+        requests_of_pair: 1,
+        connections_of_pair: 2,
+        suspect: |it, _, _| it.suspect(Cause::Bandwidth, Role::Network, Side::Server),
+        ..PLAIN
+    }
+    /// The client offers large windows of HTTP/2, instead of those of the standard.
+    Http2Window = "http2-window" {
+        run: |it, coin| {
+            if !speaks_http2(it.subject)? {
+                return Err(Skipped::DoesNotApply("the target is not asked in HTTP/2"));
+            }
+            it.pairs(coin, |arm| {
+                let windows = arm.of(OwnWindows::STANDARD, OwnWindows::default());
+                once(it.subject, Settings { windows, ..Settings::default() })
+            })
+        },
+        requests_beside: 1,
         ..PLAIN
     }
     /// The client connects to an address of the other family.
@@ -267,6 +304,11 @@ impl Kind {
     /// experiment applies, and find the cause of an effect.
     pub fn requests_beside(self) -> u64 {
         self.traits().requests_beside
+    }
+
+    /// Returns the number of connections of a pair besides those of its requests.
+    pub fn connections_of_pair(self) -> u64 {
+        self.traits().connections_of_pair
     }
 
     /// Returns the number of requests, or queries, of a pair.

@@ -14,6 +14,7 @@ mod kinds;
 mod requests;
 mod resolver;
 mod statistics;
+mod streams;
 mod trials;
 #[cfg(target_os = "linux")]
 mod window;
@@ -21,4 +22,5 @@ mod window;
 pub use connection::{Connection, ExchangeError, Kernel, RequestStep, Settings, Subject, Timing};
 pub use kinds::{Kind, Occasion, Others, Skipped, make};
 pub use statistics::Coin;
+pub use streams::Together;
 pub use trials::Bounds;

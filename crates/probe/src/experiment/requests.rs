@@ -1,17 +1,22 @@
 //! The requests of a trial: what is sent on which connections, and what time is measured.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use rustls::ClientConfig;
 use tcpwhy_core::experiment::median_ns;
 use tcpwhy_core::model::Cause;
 
-use super::connection::{Connection, ExchangeError, Settings, Subject, Timing};
+use super::connection::{Connection, ExchangeError, Settings, Subject, Timing, kernel_of};
 use super::kinds::{PAIRS_AT_ONCE, REQUESTS, Skipped};
 use super::trials::{Bounds, Pairs, Trial, on_one_connection};
 
 /// Size of segments that pass any IPv4 path (RFC 9293 §3.7.1), bytes.
 const SMALL_MSS_BYTES: u32 = 536;
+/// Time between two looks at a socket.
+const LOOK: Duration = Duration::from_millis(1);
 
 pub fn with_header(subject: &Subject, name: &str, value: &str) -> Subject {
     let mut changed = subject.clone();
@@ -35,11 +40,60 @@ pub fn held_by(subject: &Subject) -> Option<Cause> {
     Some(if is_small { Cause::NagleDelayedAck } else { Cause::DelayedAck })
 }
 
-/// Returns whether the server accepts a second request on a connection.
+/// Returns whether the server accepts a second request on a connection. Some servers close it and
+/// do not announce that.
 pub fn is_kept(subject: &Subject) -> Result<bool, ExchangeError> {
     let mut connection = Connection::open(subject, Settings::default())?;
     let (_, response) = connection.ask()?;
-    Ok(response.keep_alive)
+    if !response.keep_alive {
+        return Ok(false);
+    }
+    match connection.ask() {
+        Ok(_) => Ok(true),
+        Err(ExchangeError::Io { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns half of the bytes that an answer has on the wire.
+pub fn half_of_answer(subject: &Subject) -> Result<u64, ExchangeError> {
+    let mut connection = Connection::open(subject, Settings::default())?;
+    connection.ask()?;
+    Ok(connection.kernel().received_bytes / 2)
+}
+
+/// Measures the set-up of a connection, without TLS, while nothing else is sent.
+pub fn connecting(subject: &Subject) -> Result<Trial, ExchangeError> {
+    let plain = Subject { tls: None, ..subject.clone() };
+    let ns = Connection::open(&plain, Settings::default())?.connect_ns;
+    Ok(Trial { ns, requests: 0 })
+}
+
+/// Measures the set-up of a connection after `half_bytes` of an answer have arrived on another one.
+/// The server's kernel answers the SYN, whatever its application does; what waits in a queue on the
+/// path delays it.
+pub fn connecting_amid(subject: &Subject, half_bytes: u64) -> Result<Trial, ExchangeError> {
+    let mut connection = Connection::open(subject, Settings::default())?;
+    let socket = connection.watched()?;
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let measuring = scope.spawn(|| {
+            while kernel_of(&socket).received_bytes < half_bytes && !is_over.load(Relaxed) {
+                std::thread::sleep(LOOK);
+            }
+            connecting(subject)
+        });
+        let asked = connection.ask();
+        is_over.store(true, Relaxed);
+        let measured = ended(measuring);
+        asked?;
+        Ok(Trial { requests: 1, ..measured? })
+    })
+}
+
+/// Returns whether a connection speaks HTTP/2.
+pub fn speaks_http2(subject: &Subject) -> Result<bool, ExchangeError> {
+    Ok(Connection::open(subject, Settings::default())?.seen().is_some())
 }
 
 /// Measures a request on a new connection, without the connection set-up.

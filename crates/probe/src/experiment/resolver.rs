@@ -104,6 +104,7 @@ mod tests {
             server: ([127, 0, 0, 1], 80).into(),
             request: Request::get(),
             tls: None,
+            versions: crate::http::HttpVersions::Any,
             timeout: Duration::from_secs(5),
             budget: Budget::none(),
             answers: Answers::default(),

@@ -1,39 +1,87 @@
-//! Observes the server's receive window while the body of a request waits for it. The client's own
-//! socket shows the size of the window.
+//! Observes the client's own socket while a request with a body is sent: when it has arrived, and
+//! which limit it met on the way.
 //!
-//! Read first: `tcp_write_xmit` and `tcp_chrono_start` of Linux on what counts as `rwnd_limited`.
+//! Read first: `tcp_write_xmit` and `tcp_chrono_start` of Linux on what counts as `rwnd_limited`, RFC
+//! 5681 §3.1 (slow start) and §4.2 (delayed ACKs).
 
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tcpwhy_core::experiment::PeerWindow;
+use tcpwhy_core::experiment::{PeerWindow, Sending};
 use tcpwhy_live::sys::tcp_info;
 use tcpwhy_live::tcp_info::TcpInfo;
 
 /// Time between two observations: a wait that is long enough to matter (20 ms) contains about ten.
 const OBSERVATION_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Runs `asking`, and observes the window of the socket's peer meanwhile.
-pub fn watched<T: Send>(socket: &TcpStream, asking: impl FnOnce() -> T) -> (T, PeerWindow) {
+/// Runs `asking`, which sends a request, and observes the socket meanwhile.
+pub fn watched<T: Send>(socket: &TcpStream, asking: impl FnOnce() -> T) -> (T, Sending) {
     let is_over = AtomicBool::new(false);
+    let began = Instant::now();
     thread::scope(|scope| {
         let watching = scope.spawn(|| {
-            let mut seen = HeldWindow::default();
+            let mut way = Way::default();
+            let mut window = HeldWindow::default();
             while !is_over.load(Ordering::Relaxed) {
                 if let Ok(info) = tcp_info(socket.as_fd()) {
-                    seen.take(&info);
+                    way.take(&info, crate::nanoseconds(began.elapsed()));
+                    window.take(&info);
                 }
                 thread::sleep(OBSERVATION_INTERVAL);
             }
-            seen.verdict()
+            Sending { held: window.count, window: window.verdict(), ..way.sending }
         });
         let done = asking();
         is_over.store(true, Ordering::Relaxed);
         (done, watching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
+}
+
+/// The way of a request to the server.
+#[derive(Default)]
+struct Way {
+    sending: Sending,
+}
+
+impl Way {
+    /// Takes an observation at `now_ns` after the begin of the request.
+    fn take(&mut self, info: &TcpInfo, now_ns: u64) {
+        // The bytes of the handshake's end, and a segment whose ACK may be delayed, say nothing.
+        let is_on_its_way = info.tcpi_notsent_bytes > 0 || info.tcpi_unacked > 1;
+        if !is_on_its_way {
+            return;
+        }
+        // It had not arrived yet when the next observation was due.
+        self.sending.acked_ns = now_ns;
+        if info.tcpi_notsent_bytes == 0 {
+            return;
+        }
+        self.sending.observed += 1;
+        if is_queued(info) {
+            self.sending.queued += 1;
+        }
+        // As `tcp_is_cwnd_limited`: in slow start the kernel may leave a part of the window unused.
+        let is_full = 2 * info.tcpi_unacked > info.tcpi_snd_cwnd;
+        let is_opening = info.tcpi_snd_cwnd < info.tcpi_snd_ssthresh;
+        if is_full && is_opening && !is_window_full(info) {
+            self.sending.slow_start += 1;
+        }
+    }
+}
+
+/// Returns whether what is sent waits in a queue for longer than the path takes.
+fn is_queued(info: &TcpInfo) -> bool {
+    info.tcpi_min_rtt_us > 0 && info.tcpi_rtt_us >= 2 * info.tcpi_min_rtt_us
+}
+
+/// Returns whether the peer's window has no room for another segment.
+fn is_window_full(info: &TcpInfo) -> bool {
+    let flight_bytes = info.tcpi_unacked * info.tcpi_snd_mss_bytes;
+    let is_full = |window_bytes| flight_bytes + info.tcpi_snd_mss_bytes > window_bytes;
+    info.tcpi_snd_wnd_bytes.is_some_and(is_full)
 }
 
 /// The window while it held data back.
@@ -53,16 +101,14 @@ struct HeldWindow {
 impl HeldWindow {
     fn take(&mut self, info: &TcpInfo) {
         let Some(window_bytes) = info.tcpi_snd_wnd_bytes else { return };
-        let mss_bytes = info.tcpi_snd_mss_bytes;
-        let flight_bytes = info.tcpi_unacked * mss_bytes;
-        if info.tcpi_notsent_bytes == 0 || flight_bytes + mss_bytes <= window_bytes {
+        if info.tcpi_notsent_bytes == 0 || !is_window_full(info) {
             return;
         }
         self.count += 1;
-        if window_bytes < mss_bytes {
+        if window_bytes < info.tcpi_snd_mss_bytes {
             self.closed += 1;
         }
-        if info.tcpi_rtt_us >= 2 * info.tcpi_min_rtt_us {
+        if is_queued(info) {
             self.queued += 1;
         }
         let least = self.least_bytes.get_or_insert(window_bytes);
@@ -127,5 +173,35 @@ mod tests {
         assert_eq!(verdict([]), PeerWindow::Unknown);
         // The window is full, and its contents wait in a queue.
         assert_eq!(verdict_at(90_000, [(524_288, 362), (524_288, 362)]), PeerWindow::Unknown);
+    }
+
+    #[test]
+    fn a_request_is_on_its_way_until_all_but_one_segment_is_acknowledged() {
+        let mut way = Way::default();
+        let at = |unacked, notsent, cwnd, rtt_us| TcpInfo {
+            tcpi_snd_wnd_bytes: Some(1 << 20),
+            tcpi_unacked: unacked,
+            tcpi_notsent_bytes: notsent,
+            tcpi_snd_cwnd: cwnd,
+            tcpi_snd_ssthresh: 2_147_483_647,
+            tcpi_snd_mss_bytes: 1_448,
+            tcpi_rtt_us: rtt_us,
+            tcpi_min_rtt_us: 40_000,
+            ..TcpInfo::default()
+        };
+        // Ten segments fill the initial window; twenty do after a round trip; the last is delayed.
+        way.take(&at(10, 90_000, 10, 40_000), 2_000_000);
+        way.take(&at(20, 60_000, 20, 40_000), 42_000_000);
+        way.take(&at(20, 0, 40, 40_000), 82_000_000);
+        way.take(&at(1, 0, 40, 40_000), 124_000_000);
+        let Sending { acked_ns, observed, slow_start, queued, .. } = way.sending;
+        assert_eq!((acked_ns, observed, slow_start, queued), (82_000_000, 2, 2, 0));
+        let mut way = Way::default();
+        way.take(&at(40, 90_000, 50, 90_000), 2_000_000);
+        assert_eq!(way.sending.queued, 1);
+        // After a loss, slow start is over (RFC 5681 §3.1).
+        let mut way = Way::default();
+        way.take(&TcpInfo { tcpi_snd_ssthresh: 5, ..at(10, 90_000, 10, 40_000) }, 2_000_000);
+        assert_eq!(way.sending.slow_start, 0);
     }
 }

@@ -5,6 +5,8 @@ use std::mem::MaybeUninit;
 
 use tcpwhy_core::app;
 
+use super::http2;
+
 /// Greatest number of bytes of a header section.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
 /// Greatest number of header fields.
@@ -40,6 +42,14 @@ pub enum RetryAfter {
     Date,
 }
 
+impl RetryAfter {
+    /// Reads the field: seconds, or else a date.
+    pub(super) fn read(value: &[u8]) -> RetryAfter {
+        let seconds = std::str::from_utf8(value).ok().and_then(|it| it.parse().ok());
+        seconds.map_or(RetryAfter::Date, RetryAfter::Seconds)
+    }
+}
+
 impl fmt::Display for RetryAfter {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -54,6 +64,12 @@ impl Response {
     /// 6585 §4), or with 503 and a delay (RFC 9110 §15.6.4).
     pub fn asks_for_fewer(&self) -> bool {
         self.status == 429 || self.status == 503 && self.retry_after.is_some()
+    }
+
+    /// Notes where a `Location` field leads; also the field itself if `keeps_all`.
+    pub(super) fn lead_to(&mut self, value: &[u8], keeps_all: bool) {
+        self.location = Some(app::redirect(value));
+        self.redirect = keeps_all.then(|| String::from_utf8_lossy(value).into_owned());
     }
 }
 
@@ -77,6 +93,9 @@ pub enum ResponseError {
     /// The bytes are not HTTP/1.
     #[error("the answer is not HTTP/1.1: {0}")]
     NotHttp(String),
+    /// The bytes are HTTP/2.
+    #[error("the server answers in HTTP/2 and not in HTTP/1.1; use --http2")]
+    Http2,
     /// A header section does not end.
     #[error("the header section of the answer is longer than 64 KiB")]
     HeaderTooLong,
@@ -250,6 +269,7 @@ impl ResponseReader {
                 return Err(ResponseError::HeaderTooLong);
             }
             Ok(httparse::Status::Partial) => return Ok(None),
+            Err(_) if http2::begins(bytes) => return Err(ResponseError::Http2),
             Err(error) => return Err(ResponseError::NotHttp(error.to_string())),
         };
         let status = head.code.unwrap_or(0);
@@ -362,8 +382,7 @@ impl Framing {
             } else if wanted.server && field.name.eq_ignore_ascii_case("server") {
                 it.server = app::software_name(value).map(str::to_owned);
             } else if wanted.retry_after && field.name.eq_ignore_ascii_case("retry-after") {
-                let seconds = std::str::from_utf8(value).ok().and_then(|it| it.parse().ok());
-                it.retry_after = Some(seconds.map_or(RetryAfter::Date, RetryAfter::Seconds));
+                it.retry_after = Some(RetryAfter::read(value));
             }
         }
         Ok(it)

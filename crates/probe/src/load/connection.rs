@@ -2,6 +2,7 @@
 
 use super::failure::{Failure, FailureKind};
 use super::stream::{Found, Stream};
+use super::streams::Streams;
 use crate::http::{Progress, Response, ResponseReader};
 
 /// The state of a connection.
@@ -17,14 +18,21 @@ pub(super) enum Phase {
     Idle,
     /// The connection has a request whose answer is not complete.
     Busy,
+    /// The connection speaks HTTP/2 and is open, whatever its streams do.
+    Streams,
 }
 
 pub(super) struct Connection {
     pub stream: Option<Stream>,
+    /// The streams, if the connection speaks HTTP/2.
+    pub streams: Option<Box<Streams>>,
+    /// Bytes that came with the TLS handshake.
+    pub early: Vec<u8>,
     pub phase: Phase,
     /// Time at which this phase began, ns.
     pub since_ns: u64,
-    /// Time from which the latency of its request counts, ns; `None` if there is none.
+    /// Time from which the latency of its request counts, ns; `None` if there is none, or if it is on
+    /// a stream.
     pub asked_ns: Option<u64>,
     /// Time at which the connect began, ns.
     pub opened_ns: u64,
@@ -54,6 +62,8 @@ impl Connection {
     pub fn new(to_head: bool) -> Connection {
         Connection {
             stream: None,
+            streams: None,
+            early: Vec::new(),
             phase: Phase::Closed(0),
             since_ns: 0,
             asked_ns: None,
@@ -69,7 +79,8 @@ impl Connection {
     /// Resets the connection and begins to connect with `stream`.
     pub fn open(&mut self, stream: Stream, now_ns: u64, to_head: bool) {
         self.reader = ResponseReader::terse(to_head);
-        self.stream = Some(stream);
+        (self.stream, self.streams) = (Some(stream), None);
+        self.early.clear();
         (self.opened_ns, self.written) = (now_ns, 0);
         (self.has_begun, self.is_ending) = (false, false);
         self.enter(Phase::Connecting, now_ns);
@@ -80,9 +91,30 @@ impl Connection {
         (self.phase, self.since_ns) = (phase, now_ns);
     }
 
+    /// Returns whether a request is sent and not answered.
+    pub fn is_asked(&self) -> bool {
+        self.asked().next().is_some()
+    }
+
+    /// Returns the times from which the latencies of its unanswered requests count, ns.
+    pub fn asked(&self) -> impl Iterator<Item = u64> {
+        let on_streams = self.streams.iter().flat_map(|it| it.asked().map(|it| it.asked_ns));
+        self.asked_ns.into_iter().chain(on_streams)
+    }
+
+    /// Returns whether a request can be sent at this time.
+    pub fn has_room(&self, now_ns: u64) -> bool {
+        self.next_ns <= now_ns
+            && match self.phase {
+                Phase::Idle => true,
+                Phase::Streams => self.streams.as_ref().is_some_and(|it| it.has_room()),
+                _ => false,
+            }
+    }
+
     /// Closes the connection, which may be opened again at `again_ns`.
     pub fn close(&mut self, again_ns: u64) {
-        self.stream = None;
+        (self.stream, self.streams) = (None, None);
         self.phase = Phase::Closed(again_ns);
         self.asked_ns = None;
     }
@@ -129,10 +161,13 @@ impl Connection {
         let Some(stream) = &mut self.stream else { return Ok(false) };
         stream.flush().map_err(|error| Failure::io(FailureKind::Tls, &error))?;
         loop {
-            let found = stream.read(buffer, |_| {
-                Err(Failure::new(FailureKind::BadResponse, "bytes came before the request"))
+            let early = &mut self.early;
+            let found = stream.read(buffer, |bytes| {
+                early.extend_from_slice(bytes);
+                Ok(())
             });
             match found.map_err(|it| Failure { kind: of_handshake(it.kind), ..it })? {
+                Found::More if !stream.is_handshaking() => return Ok(true),
                 Found::More => {}
                 Found::Drained => return Ok(!stream.is_handshaking()),
                 Found::Closed => {

@@ -25,8 +25,10 @@ pub enum FailureKind {
     Read,
     /// The answer was not complete within the timeout.
     Timeout,
-    /// The received bytes are not an HTTP/1.1 response.
+    /// The received bytes are not an HTTP response.
     BadResponse,
+    /// The server reset the stream of the request, or ended the connection without processing it.
+    Stream,
     /// The answer has a status of 400 to 499.
     #[serde(rename = "http_4xx")]
     Http4xx,
@@ -48,6 +50,7 @@ impl FailureKind {
             FailureKind::Read => "connection lost",
             FailureKind::Timeout => "timed out",
             FailureKind::BadResponse => "no HTTP response",
+            FailureKind::Stream => "stream ended by the server",
             FailureKind::Http4xx => "status 4xx",
             FailureKind::Http5xx => "status 5xx",
         }

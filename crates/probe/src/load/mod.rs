@@ -1,4 +1,4 @@
-//! Generates load for HTTP/1.1, plain and over TLS, in a closed or an open loop.
+//! Generates load for HTTP/1.1 and HTTP/2, plain and over TLS, in a closed or an open loop.
 //!
 //! ```text
 //! Plan ─► Worker (one a thread: event loop, connections, schedule) ─► Outcome, merged
@@ -17,6 +17,7 @@ mod outcome;
 mod plan;
 mod schedule;
 mod stream;
+mod streams;
 mod uneven;
 mod worker;
 
@@ -69,6 +70,7 @@ pub fn run(
     let shared = Shared {
         plan,
         request: plan.bytes(),
+        prepared: plan.prepared()?,
         tls,
         stop,
         address: AtomicUsize::new(0),

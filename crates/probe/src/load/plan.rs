@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use super::guard::Guard;
 use crate::budget::Budget;
-use crate::http::Request;
+use crate::http::http2::{Http2Error, Prepared};
+use crate::http::{HttpVersions, Request};
 use crate::target::{Scheme, Target};
 use crate::tls::{TlsError, TlsOptions};
 
 /// Greatest number of connections and threads.
 const CONNECTIONS_MAX: usize = 1_000_000;
+/// Greatest number of streams of a connection: what servers allow is less.
+const STREAMS_MAX: usize = 10_000;
 /// Number of connections that one thread drives before a further thread is useful.
 const CONNECTIONS_PER_THREAD: usize = 32;
 
@@ -33,8 +36,10 @@ pub struct Plan {
     pub addresses: Vec<SocketAddr>,
     /// The request, which is the same each time.
     pub request: Request,
-    /// Number of connections, each with one request at a time.
+    /// Number of connections.
     pub connections: usize,
+    /// Number of requests at a time on each connection: streams of HTTP/2. HTTP/1.1 has one.
+    pub streams: usize,
     /// Number of threads; `None` for as many as are useful.
     pub threads: Option<usize>,
     /// Time after the warm-up during which requests are sent; `None` if only `requests` limits
@@ -52,7 +57,7 @@ pub struct Plan {
     /// `true` if each request has its own connection; its latency then includes the connection
     /// set-up.
     pub new_connections: bool,
-    /// TLS options for targets with the scheme HTTPS.
+    /// TLS options for targets with the scheme HTTPS, and the versions of HTTP for all.
     pub tls: TlsOptions,
     /// Least time between two requests of a connection, in a closed loop.
     pub spacing: Duration,
@@ -74,6 +79,9 @@ pub enum PlanError {
     /// The target has no address.
     #[error("no address to connect to")]
     NoAddress,
+    /// The request is not valid in HTTP/2.
+    #[error(transparent)]
+    Request(#[from] Http2Error),
     /// A number is out of its range.
     #[error("{0}")]
     Number(&'static str),
@@ -107,6 +115,7 @@ impl Plan {
             addresses,
             request: Request::get(),
             connections: 10,
+            streams: 1,
             threads: None,
             duration: Some(Duration::from_secs(10)),
             requests: None,
@@ -134,10 +143,21 @@ impl Plan {
         request.bytes(&self.target)
     }
 
+    /// Returns the request in HTTP/2; `None` if that is not spoken.
+    pub(super) fn prepared(&self) -> Result<Option<Prepared>, PlanError> {
+        let may_be_http2 = match self.tls.versions {
+            HttpVersions::Http1 => false,
+            HttpVersions::Http2 => true,
+            HttpVersions::Any => self.target.scheme == Scheme::Https,
+        };
+        let prepared = may_be_http2.then(|| Prepared::new(&self.request, &self.target));
+        Ok(prepared.transpose()?)
+    }
+
     /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let useful = self.connections.div_ceil(CONNECTIONS_PER_THREAD).min(cores);
+        let useful = (self.connections * self.streams).div_ceil(CONNECTIONS_PER_THREAD).min(cores);
         self.threads.unwrap_or(useful).clamp(1, self.connections.max(1))
     }
 
@@ -154,6 +174,12 @@ impl Plan {
         }
         if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
             return Err(PlanError::Number("connections are 1 to 1,000,000"));
+        }
+        if !(1..=STREAMS_MAX).contains(&self.streams) {
+            return Err(PlanError::Number("streams are 1 to 10,000"));
+        }
+        if self.streams > 1 && self.tls.versions == HttpVersions::Http1 {
+            return Err(PlanError::Number("HTTP/1.1 has no streams; see --http2"));
         }
         if self.duration.is_none() && self.requests.is_none() {
             return Err(PlanError::Number(

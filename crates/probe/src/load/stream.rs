@@ -66,6 +66,11 @@ impl Stream {
         self.tls.is_some()
     }
 
+    /// Returns the protocol that ALPN has chosen.
+    pub fn protocol(&self) -> Option<&[u8]> {
+        self.tls.as_ref().and_then(|tls| tls.alpn_protocol())
+    }
+
     /// Returns whether the handshake resumed a session.
     pub fn is_resumed(&self) -> bool {
         let kind = self.tls.as_ref().and_then(|tls| tls.handshake_kind());

@@ -2,6 +2,7 @@
 //! request on an open connection takes one write, one read, and its part of a wait (epoll(7)).
 
 mod events;
+mod on_streams;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -19,6 +20,7 @@ use super::outcome::LoadOutcome;
 use super::plan::{Pace, Plan, PlanError};
 use super::schedule::Schedule;
 use super::uneven::{STANDSTILL_NS, Standstill};
+use crate::http::http2::{Event as StreamEvent, Prepared};
 
 /// Greatest number of bytes of one read.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -34,6 +36,8 @@ const TRIES: u64 = 3;
 pub(super) struct Shared<'a> {
     pub plan: &'a Plan,
     pub request: Vec<u8>,
+    /// The request in HTTP/2, if that may be spoken.
+    pub prepared: Option<Prepared>,
     pub tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     pub stop: &'a AtomicBool,
     /// Index of the address in use.
@@ -60,6 +64,13 @@ pub(super) struct Worker<'a> {
     closed: Vec<usize>,
     /// Connections that have more to read.
     again: Vec<usize>,
+    /// Connections with streams that have something to send.
+    unsent: Vec<usize>,
+    /// Times from which the latencies of requests count that are to be sent again, because the server
+    /// did not process them or allowed no further stream, ns.
+    returned: VecDeque<u64>,
+    /// What became of streams, until it is recorded.
+    ended: Vec<(usize, StreamEvent)>,
     buffer: Vec<u8>,
     /// The planned times; `None` in a closed loop.
     schedule: Option<Schedule>,
@@ -98,6 +109,9 @@ impl<'a> Worker<'a> {
             idle: VecDeque::new(),
             closed: Vec::new(),
             again: Vec::new(),
+            unsent: Vec::new(),
+            returned: VecDeque::new(),
+            ended: Vec::new(),
             buffer: vec![0; BUFFER_BYTES],
             schedule: None,
             index: index as u64,
@@ -139,6 +153,7 @@ impl<'a> Worker<'a> {
                 break;
             }
             let wait = self.dispatch(now_ns);
+            self.flush_streams();
             let wait = if self.again.is_empty() { wait } else { Duration::ZERO };
             match self.poll.poll(&mut events, Some(wait)) {
                 Err(error) if error.kind() != std::io::ErrorKind::Interrupted => {
@@ -176,7 +191,8 @@ impl<'a> Worker<'a> {
         if self.start_ns.is_some() {
             return;
         }
-        let is_open = |it: &Connection| matches!(it.phase, Phase::Idle | Phase::Closed(_));
+        let is_open =
+            |it: &Connection| matches!(it.phase, Phase::Idle | Phase::Streams | Phase::Closed(_));
         let waited = now_ns > plan.timeout.as_nanos().min(1_000_000_000) as u64;
         if plan.pace == Pace::Closed || waited || self.connections.iter().all(is_open) {
             self.start_ns = Some(now_ns);
@@ -219,7 +235,7 @@ impl<'a> Worker<'a> {
         }
         let timeout_ns = plan.timeout.as_nanos() as u64;
         now_ns < self.end_ns.saturating_add(timeout_ns)
-            && self.connections.iter().any(|it| it.asked_ns.is_some())
+            && (!self.returned.is_empty() || self.connections.iter().any(Connection::is_asked))
     }
 
     fn has_given_up(&self) -> bool {
@@ -233,6 +249,12 @@ impl<'a> Worker<'a> {
     fn dispatch(&mut self, now_ns: u64) -> Duration {
         let Some(start_ns) = self.start_ns else { return TICK };
         let timeout_ns = self.plan().timeout.as_nanos() as u64;
+        while !self.returned.is_empty()
+            && let Some(index) = self.next_idle(now_ns)
+            && let Some(asked_ns) = self.returned.pop_front()
+        {
+            self.assign(index, asked_ns, now_ns);
+        }
         if self.schedule.is_none() {
             while !self.is_over(now_ns)
                 && let Some(index) = self.next_idle(now_ns)
@@ -240,7 +262,7 @@ impl<'a> Worker<'a> {
                 self.ask(index, None, now_ns);
             }
             let idle = self.idle.iter().map(|&index| &self.connections[index]);
-            let due = idle.filter(|it| it.phase == Phase::Idle).map(|it| it.next_ns).min();
+            let due = idle.filter(|it| it.has_room(u64::MAX)).map(|it| it.next_ns).min();
             return match due.filter(|_| !self.is_over(now_ns)) {
                 Some(at_ns) if at_ns > now_ns => {
                     self.alarm.set(Duration::from_nanos(at_ns - now_ns), TICK)
@@ -280,8 +302,13 @@ impl<'a> Worker<'a> {
         for _ in 0..self.idle.len() {
             let index = self.idle.pop_front()?;
             match self.connections[index].phase {
-                Phase::Idle if self.connections[index].next_ns <= now_ns => return Some(index),
+                Phase::Idle | Phase::Streams if self.connections[index].has_room(now_ns) => {
+                    return Some(index);
+                }
                 Phase::Idle => self.idle.push_back(index),
+                Phase::Streams if self.connections[index].has_room(u64::MAX) => {
+                    self.idle.push_back(index);
+                }
                 // A connection that could not be opened is tried again after a pause.
                 Phase::Closed(at_ns) if self.plan().new_connections => {
                     if at_ns <= now_ns {
@@ -302,6 +329,11 @@ impl<'a> Worker<'a> {
         if asked_ns >= self.count_ns {
             self.outcome.sent += 1;
         }
+        self.assign(index, asked_ns, now_ns);
+    }
+
+    /// Assigns a request that is counted to a connection.
+    fn assign(&mut self, index: usize, asked_ns: u64, now_ns: u64) {
         let spacing_ns = self.plan().spacing.as_nanos() as u64;
         let connection = &mut self.connections[index];
         connection.asked_ns = Some(asked_ns);
@@ -314,6 +346,9 @@ impl<'a> Worker<'a> {
     }
 
     fn send(&mut self, index: usize, now_ns: u64) {
+        if self.connections[index].phase == Phase::Streams {
+            return self.send_on_stream(index, now_ns);
+        }
         let connection = &mut self.connections[index];
         (connection.written, connection.has_begun) = (0, false);
         connection.enter(Phase::Busy, now_ns);
@@ -334,7 +369,7 @@ impl<'a> Worker<'a> {
         if quiet_ns < STANDSTILL_NS {
             return;
         }
-        let others = self.connections.iter().filter_map(|it| it.asked_ns);
+        let others = self.connections.iter().flat_map(Connection::asked);
         let oldest_ns = others.fold(asked_ns, u64::min);
         let begin_ns = self.last_answer_ns.max(oldest_ns).max(self.count_ns);
         if now_ns.saturating_sub(begin_ns) >= STANDSTILL_NS {
@@ -364,7 +399,8 @@ impl<'a> Worker<'a> {
         self.outcome.connecting = count(Phase::Connecting);
         self.outcome.shaking_hands = count(Phase::Handshaking);
         self.note_standstill(now_ns, now_ns);
-        let asked = self.connections.iter().filter_map(|it| it.asked_ns);
+        let asked = self.connections.iter().flat_map(Connection::asked);
+        let asked = asked.chain(self.returned.iter().copied());
         for asked_ns in asked.filter(|it| *it >= self.count_ns) {
             self.outcome.unanswered += 1;
             self.outcome.latency.give_up(now_ns.saturating_sub(asked_ns));

@@ -11,6 +11,7 @@ use tcpwhy_live::sys;
 
 use super::{PathMeasurement, Report, speaks_http};
 use crate::budget::{Exceeded, Metered};
+use crate::http::http2::{Event, Http2Error, OwnWindows, Prepared, Session};
 use crate::http::{Progress, Request, Response, ResponseError, ResponseReader};
 use crate::nanoseconds;
 use crate::target::Scheme;
@@ -38,6 +39,8 @@ pub struct Phases {
     pub tls_version: Option<String>,
     /// The cipher suite.
     pub tls_cipher: Option<String>,
+    /// The version of HTTP in which the request was sent: `1.1` or `2`.
+    pub http_version: Option<&'static str>,
     /// Duration of writing the request to the socket, ns.
     pub sent_ns: Option<u64>,
     /// Time from then to the first byte of the answer, ns.
@@ -79,6 +82,9 @@ pub enum RequestError {
     /// The reply is not an HTTP response.
     #[error("{0}")]
     Answer(#[from] ResponseError),
+    /// The request has no answer in HTTP/2.
+    #[error("{0}")]
+    Http2(#[from] Http2Error),
     /// Nothing arrived in time.
     #[error("{0} within {1} s")]
     Late(&'static str, u64),
@@ -120,10 +126,82 @@ impl Exchange<'_> {
             sys::tcp_info(stream.socket().as_fd()).ok().map(|it| it.tcpi_rtt_us);
         stream.socket().set_nodelay(true).map_err(RequestError::Connection)?;
         if self.asked.target.scheme != Scheme::Https {
-            return self.exchange(stream);
+            return self.speak(stream, None);
         }
         let tls = self.handshake(&mut stream)?;
-        self.exchange(rustls::StreamOwned::new(tls, stream))
+        let chosen = tls.alpn_protocol().map(<[u8]>::to_vec);
+        self.speak(rustls::StreamOwned::new(tls, stream), chosen.as_deref())
+    }
+
+    /// Sends the request in the version of HTTP that is chosen.
+    fn speak(
+        &mut self,
+        stream: impl Connection,
+        chosen: Option<&[u8]>,
+    ) -> Result<(), RequestError> {
+        let is_tls = self.asked.target.scheme == Scheme::Https;
+        match self.asked.plan.tls.versions.is_http2(is_tls, chosen) {
+            Some(true) => {
+                self.phases.http_version = Some("2");
+                self.exchange_http2(stream)
+            }
+            Some(false) => {
+                self.phases.http_version = Some("1.1");
+                self.exchange(stream)
+            }
+            None => Err(Http2Error::Http1.into()),
+        }
+    }
+
+    fn exchange_http2(&mut self, mut stream: impl Connection) -> Result<(), RequestError> {
+        let prepared = Prepared::new(&Request::get(), self.asked.target)?;
+        let mut session = Session::new(OwnWindows::default(), false)?;
+        let began = Instant::now();
+        self.asked.plan.budget.request().map_err(RequestError::Budget)?;
+        session.send(&prepared, 0)?;
+        let mut buffer = vec![0; 64 * 1024];
+        let (mut sent, mut first, mut ended) = (None::<Instant>, None::<Instant>, None);
+        while ended.is_none() {
+            session.advance(|_, event| match event {
+                Event::Begun => first = first.or_else(|| Some(Instant::now())),
+                Event::Body(_) => {}
+                Event::Answered(response) => ended = Some(Ok(*response)),
+                Event::Failed(error) => ended = Some(Err(error)),
+            });
+            session
+                .with_unsent(|bytes| stream.write_all(bytes).map(|()| bytes.len()))
+                .and_then(|()| stream.flush())
+                .map_err(RequestError::Connection)?;
+            sent.get_or_insert_with(Instant::now);
+            if ended.is_some() || session.has_unsent() {
+                continue;
+            }
+            let left = self.left("no end of the answer")?;
+            stream.set_timeout(left).map_err(RequestError::Connection)?;
+            match stream.read(&mut buffer) {
+                Ok(0) => session.close(),
+                Ok(length) => {
+                    self.phases.answer_bytes += length as u64;
+                    session.receive(&buffer[..length]);
+                }
+                Err(error) if is_late(&error) => {}
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => session.close(),
+                Err(error) => {
+                    return Err(Exceeded::of(&error)
+                        .map_or(RequestError::Connection(error), RequestError::Budget));
+                }
+            }
+        }
+        let sent = sent.unwrap_or(began);
+        self.phases.sent_ns = Some(nanoseconds(sent - began));
+        self.phases.first_byte_ns = first.map(|it| nanoseconds(it - sent));
+        self.phases.rest_ns = first.map(|it| nanoseconds(it.elapsed()));
+        match ended {
+            Some(Ok(response)) => self.answered(response),
+            Some(Err(error)) => return Err(error.into()),
+            None => {}
+        }
+        Ok(())
     }
 
     /// Returns the remaining time to wait.

@@ -22,7 +22,7 @@ pub fn sentence(error: &Error) -> String {
         Error::AlertReceived(alert) => format!(
             "the server ends it with the alert {alert:?} (RFC 8446 §6.2); see the server's log"
         ),
-        Error::NoApplicationProtocol => "the server does not offer HTTP/1.1 over TLS".to_owned(),
+        Error::NoApplicationProtocol => "the server has no version of HTTP in common with this client (ALPN)".to_owned(),
         other => other.to_string(),
     }
 }

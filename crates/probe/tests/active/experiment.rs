@@ -61,6 +61,7 @@ fn subject(server: SocketAddr) -> Subject {
         server,
         request: Request::get(),
         tls: None,
+        versions: tcpwhy_probe::http::HttpVersions::Any,
         timeout,
         budget: Budget::none(),
         answers: Answers::default(),
@@ -255,9 +256,9 @@ fn window_of_a_server(reads_late: bool) -> (PeerWindow, u64, u64) {
     subject.request.method = "POST".into();
     subject.request.body = vec![b'x'; 2 << 20];
     let mut connection = Connection::open(&subject, Settings::default()).expect("one");
-    let (_, _, window) = connection.ask_watching().expect("an answer");
+    let (_, _, sending) = connection.ask_watching().expect("an answer");
     let read_ns = serving.join().expect("the server ends");
-    (window, connection.kernel().rwnd_limited_ns, read_ns)
+    (sending.window, connection.kernel().rwnd_limited_ns, read_ns)
 }
 
 /// Waits until a part of the body has come for `stream`, which nobody reads, and no more follows.

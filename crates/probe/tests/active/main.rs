@@ -3,4 +3,5 @@
 mod budget;
 #[cfg(target_os = "linux")]
 mod experiment;
+mod http2;
 mod load;

@@ -21,7 +21,7 @@ from . import _native
 from ._native import Batch, StageError
 from ._options import Keywords, keywords
 
-__all__ = ["Bucket", "Controlled", "Peeked", "Piece", "Plan", "Run", "StageError", "peek"]
+__all__ = ["Bucket", "Control", "Controlled", "Peeked", "Piece", "Plan", "Run", "StageError", "peek"]
 
 
 class Peeked(NamedTuple):
@@ -133,9 +133,9 @@ class Run:
         for piece in self._run.scatter(number, name, content):
             yield Piece(*piece)
 
-    def control(self, blobs: Sequence[bytes]) -> Controlled:
-        """Examines the pieces for the control, in any order. Raises StageError."""
-        return Controlled(*self._run.control(blobs))
+    def control(self) -> Control:
+        """Begins the control, which takes its pieces of all files."""
+        return Control(self._run.control())
 
     def lookup_rows(self, lookups: bytes) -> list[Batch]:
         """Returns rows of the table `lookups`; of more than 16,384 there may be only the first."""
@@ -162,6 +162,24 @@ class Run:
         Raises StageError, also if a piece was lost or given twice.
         """
         return self._run.settle(partials, lookups, totals, names)
+
+
+class Control:
+    """The control in progress. It has those pieces in memory that overlap in time."""
+
+    def __init__(self, control: _native.Control) -> None:
+        self._control = control
+
+    def take(self, blob: bytes) -> None:
+        """Takes the next piece by order.
+
+        Raises StageError if it is not one for the control, or comes out of order.
+        """
+        self._control.take(blob)
+
+    def finish(self) -> Controlled:
+        """Returns the results. Raises StageError if a piece is damaged."""
+        return Controlled(*self._control.finish())
 
 
 class Bucket:

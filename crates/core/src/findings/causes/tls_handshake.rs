@@ -23,10 +23,14 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.add_frame_after(scene.gap(), "next");
 }
 
-/// Adds the ClientHello and the end of the exchange after it to the evidence.
+/// Adds the ClientHello and the end of the handshake to the evidence, or what came last if the handshake
+/// was not completed.
 fn show(sample: &Sample, proof: &mut Proof) {
     proof.add_frame("client_hello", sample.first);
-    proof.add_frame("response", sample.last);
+    match sample.handshake_end {
+        Some(end) => proof.add_frame("handshake_end", end),
+        None => proof.add_frame("handshake_last", sample.last),
+    }
 }
 
 /// Returns the number and kind of the handshakes, and the time that both ends took. If one of them

@@ -20,6 +20,41 @@ pub struct NagleEvidence {
     pub pauses: u32,
     /// The silences of both kinds that ended with the ACK, or nearly.
     pub waits: Waits,
+    /// The silences before the sender first broke the rule.
+    pub before: Before,
+}
+
+/// Silences behind small segments that show whether a sender that broke the rule followed it before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Before {
+    /// Number of those before it first broke the rule that ended with an ACK so exactly that it is no
+    /// coincidence.
+    exact: u32,
+    /// Number of the others before that, and of exact ones after that: an application that itself waits
+    /// for ACKs goes on to do so.
+    others: u32,
+}
+
+impl Before {
+    /// No silence.
+    const NONE: Self = Self { exact: 0, others: 0 };
+
+    /// Adds a silence of `wait_ns` whose segment left `after_ns` after the ACK, when the sender had
+    /// `broken` the rule or not. That it comes this near by chance is as unlikely as any habit: once in
+    /// 512 times ([`HABIT_MIN`]).
+    fn add(&mut self, wait_ns: u64, after_ns: u64, broken: bool) {
+        let is_exact = after_ns.saturating_mul(AT_ONCE_PART.pow(HABIT_MIN)) <= wait_ns;
+        match (is_exact, broken) {
+            (true, false) => self.exact = self.exact.saturating_add(1),
+            (false, true) => {}
+            (true, true) | (false, false) => self.others = self.others.saturating_add(1),
+        }
+    }
+
+    /// Returns whether a silence shows that the sender followed the rule, and none speaks against it.
+    fn show_the_rule(&self) -> bool {
+        self.exact > 0 && self.others == 0
+    }
 }
 
 /// Lengths of silences that ended with an ACK, or nearly.
@@ -57,12 +92,51 @@ impl Waits {
 
 impl NagleEvidence {
     /// No evidence.
-    pub const NONE: Self =
-        Self { refuted: 0, holds: 0, missed: 0, nearly: 0, pauses: 0, waits: Waits::NONE };
+    pub const NONE: Self = Self {
+        refuted: 0,
+        holds: 0,
+        missed: 0,
+        nearly: 0,
+        pauses: 0,
+        waits: Waits::NONE,
+        before: Before::NONE,
+    };
 
-    /// Returns whether the sender has broken Nagle's rule.
+    /// Counts a small segment that left with the ACK for which it seems to have waited, `after_ns`
+    /// after it, at the end of a silence of `wait_ns`.
+    pub fn note_hold(&mut self, wait_ns: u64, after_ns: u64) {
+        self.holds += 1;
+        self.waits.add(wait_ns, after_ns);
+        self.before.add(wait_ns, after_ns, self.is_refuted());
+    }
+
+    /// Counts a small segment that left some time after such an ACK, `after_ns` after it if that is
+    /// `nearly` with it.
+    pub fn note_miss(&mut self, wait_ns: u64, after_ns: u64, nearly: bool) {
+        self.missed += 1;
+        if nearly {
+            self.nearly += 1;
+            self.waits.add(wait_ns, after_ns);
+        }
+        if !self.is_refuted() {
+            self.before.others = self.before.others.saturating_add(1);
+        }
+    }
+
+    /// Returns whether the sender has broken Nagle's rule: from then on it does not follow it.
     pub fn is_refuted(&self) -> bool {
         self.refuted > 0
+    }
+
+    /// Returns whether the sender has broken Nagle's rule and nothing shows that it followed the rule
+    /// before.
+    pub fn is_refuted_throughout(&self) -> bool {
+        self.is_refuted() && !self.before.show_the_rule()
+    }
+
+    /// Returns the evidence about a sender that does not change how it sends.
+    pub fn of_steady_sender(self) -> Self {
+        Self { before: Before::NONE, ..self }
     }
 
     /// Returns whether all silences after an ACK of all data end near the ACK, however late that comes:
@@ -134,6 +208,20 @@ mod tests {
         };
         assert!(known(3, 0) && known(4, 3));
         assert!(!known(2, 0) && !known(3, 3));
+    }
+
+    #[test]
+    fn holds_that_are_no_coincidence_count_until_the_rule_is_broken() {
+        let sender = |before: &[u64], after: &[u64]| {
+            let mut evidence = NagleEvidence::NONE;
+            before.iter().for_each(|&after_ns| evidence.note_hold(40 * MS, after_ns));
+            evidence.refuted = 1;
+            after.iter().for_each(|&after_ns| evidence.note_hold(40 * MS, after_ns));
+            evidence.is_refuted_throughout()
+        };
+        assert!(!sender(&[20_000, 12_000], &[]) && !sender(&[20_000, 12_000], &[MS]));
+        assert!(sender(&[20_000, MS], &[]), "near an ACK by chance");
+        assert!(sender(&[20_000, 12_000], &[20_000]), "it waits for ACKs of its own accord");
     }
 
     #[test]

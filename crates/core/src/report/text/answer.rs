@@ -130,7 +130,8 @@ fn most_of_the_time(report: &Report, fault: &Finding, findings: &[Said<'_>]) -> 
 fn owner_words(owner: Owner, report: &Report) -> Option<&'static str> {
     let has_holes = report.observations.iter().any(|it| it.id == "capture_drops");
     Some(match owner {
-        Owner::Unknown if has_holes => "unknown, since the capture has holes",
+        Owner::Unknown if has_holes => "of unknown cause, since the capture has holes",
+        Owner::Unknown => "of unknown cause",
         Owner::Dns => "name look-ups",
         Owner::Connect => "the set-up of connections",
         Owner::Tls => "TLS handshakes",

@@ -1,6 +1,5 @@
 //! What is done at the end of an exchange: its last revisions, and its report.
 
-use crate::judge::Turn;
 use crate::judge::thresholds::{APPLICATION_TIMEOUT_MIN_NS, RTO_MIN_NS};
 use crate::model::{Cause, CauseSet, Class, Family, Outcome, Owner, Slice};
 use crate::tcp::connection::Connection;
@@ -35,6 +34,8 @@ struct Finished<'a> {
     /// The pattern in which the server has sent, if the content does not show which messages are
     /// requests.
     pattern: Option<ServerPattern>,
+    /// The protocol is SSH.
+    is_ssh: bool,
 }
 
 /// The exchanges that a revision concerns.
@@ -65,9 +66,9 @@ const AT_EXCHANGE_END: &[(&str, Scope, Revise)] = &[
     ("one direction shows a loss only if its timer doubles", Scope::Revised, doubt_one_way),
     ("without ACKs nothing shows that fast repairs were needed", Scope::Revised, doubt_fast),
     (
-        "an answer whose beginning the capture lacks has come earlier",
+        "data that the capture lacks has come before the end of a pause",
         Scope::All,
-        doubt_unseen_beginning,
+        doubt_before_missing,
     ),
     ("a loss that nobody saw took no longer than its timer", Scope::Revised, shorten_unseen),
     ("no answer was due, or nobody waited, as far as the content shows", Scope::All, doubt_waits),
@@ -150,17 +151,18 @@ fn shorten_unseen(_: &mut Finished<'_>, exchange: &mut Exchange) {
     }
 }
 
-/// Attributes the wait for an answer to no owner if the answer's first bytes passed before, though the
-/// capture lacks them.
-fn doubt_unseen_beginning(it: &mut Finished<'_>, exchange: &mut Exchange) {
-    let lacks_data = it.cold.faults().missing_bytes > 0;
-    let unseen = |chain: &Chain| {
-        chain.cause == Cause::ServerThink
-            && chain.gap.turn == Turn::Answers
-            && chain.gap.behind_hole
-    };
-    if lacks_data && exchange.chains.iter().any(unseen) {
-        exchange.revise(&Change::Unknown { from: (Owner::Server, Cause::ServerThink) });
+/// Attributes a pause to no owner if the data before the end of the silence is missing in the capture: it
+/// shows neither when an answer began nor when the sender went on.
+fn doubt_before_missing(it: &mut Finished<'_>, exchange: &mut Exchange) {
+    if it.cold.faults().missing_bytes == 0 {
+        return;
+    }
+    let pauses = [(Owner::Server, Cause::ServerThink), (Owner::Client, Cause::ClientThink)];
+    for (owner, cause) in pauses {
+        let unseen = |chain: &Chain| chain.cause == cause && chain.gap.behind_hole;
+        if exchange.chains.iter().any(unseen) {
+            exchange.revise(&Change::Unknown { from: (owner, cause) });
+        }
     }
 }
 
@@ -281,8 +283,8 @@ fn settle_limits(it: &mut Finished<'_>, exchange: &mut Exchange) {
     }
     for side in Side::ALL {
         let sender = &it.senders[side];
-        let nagle = nagle_evidence(sender, it.cold);
-        if nagle.is_refuted() {
+        let nagle = nagle_evidence(sender, it.cold, it.is_ssh);
+        if nagle.is_refuted_throughout() {
             let is_driven = nagle.pauses == 0;
             exchange.revise(&Change::NoNagle { sender: side, is_driven });
         }
@@ -394,7 +396,9 @@ impl Connection {
         let Self { senders, setup, path, cold, mid_stream, timeline, framer, .. } = self;
         let (mid_stream, pattern) = (*mid_stream, timeline.pattern);
         let pattern = framer.hides_dialogue().then_some(pattern);
-        let finished = Finished { senders, setup, path, cold, mid_stream, lacks_acks, pattern };
+        let is_ssh = framer.is_ssh;
+        let finished =
+            Finished { senders, setup, path, cold, mid_stream, lacks_acks, pattern, is_ssh };
         settle(&mut exchange, finished);
         let in_window = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
         if !in_window || self.cold.is_copy() {
@@ -479,6 +483,7 @@ mod tests {
             mid_stream: false,
             lacks_acks: false,
             pattern: None,
+            is_ssh: false,
         };
         settle(&mut exchange, finished);
         assert_eq!(exchange.ledger.of(Owner::Unknown), 0);

@@ -90,7 +90,7 @@ impl Knowledge<'_> {
             unsent: self.unsent_in_gap(side, end_ns - start_ns, continues, since),
             repair: Repair::default(),
             losses: self.losses_in_gap(side, start_ns, continues, since),
-            nagle: nagle_evidence(sender, self.cold),
+            nagle: nagle_evidence(sender, self.cold, self.framer.is_ssh),
             late_acks: sender.history().nagle.late_acks,
             pace: Pace::default(),
             bottleneck,
@@ -217,10 +217,12 @@ impl Knowledge<'_> {
 }
 
 /// Returns the evidence about Nagle's algorithm at `sender`. If bytes are missing in the capture,
-/// nothing refutes it, since the ACKs that it waited for may be missing too.
-pub(super) fn nagle_evidence(sender: &Sender, cold: &Cold) -> NagleEvidence {
+/// nothing refutes it, since the ACKs that it waited for may be missing too. Only in SSH the sender is
+/// known to go on without the algorithm after it has used it.
+pub(super) fn nagle_evidence(sender: &Sender, cold: &Cold, is_ssh: bool) -> NagleEvidence {
     let nagle = sender.history().nagle.evidence;
     let refuted = if cold.faults().missing_bytes > 0 { 0 } else { nagle.refuted };
+    let nagle = if is_ssh { nagle } else { nagle.of_steady_sender() };
     NagleEvidence { refuted, ..nagle }
 }
 

@@ -35,17 +35,12 @@ pub(super) fn learn(gap: &Gap, slices: &Slices, by: Settling<'_>, cold: &mut Col
     if own_pause && gap.last_small {
         sender.history_mut().nagle.evidence.pauses += 1;
     }
+    let nagle = &mut sender.history_mut().nagle.evidence;
+    let (wait_ns, after_ns) = (gap.len_ns(), gap.sent_after_ack_ns());
     if gap.continues_after_ack() {
-        let nagle = &mut sender.history_mut().nagle.evidence;
-        nagle.missed += 1;
-        if gap.continues_shortly_after_ack() {
-            nagle.nearly += 1;
-            nagle.waits.add(gap.len_ns(), gap.sent_after_ack_ns());
-        }
+        nagle.note_miss(wait_ns, after_ns, gap.continues_shortly_after_ack());
     } else if owned_by(Cause::NagleDelayedAck) || gap.continues_with_ack() {
-        let nagle = &mut sender.history_mut().nagle.evidence;
-        nagle.holds += 1;
-        nagle.waits.add(gap.len_ns(), gap.sent_after_ack_ns());
+        nagle.note_hold(wait_ns, after_ns);
     }
     if gap.full_waits_for_ack() {
         sender.history_mut().nagle.evidence.refuted += 1;

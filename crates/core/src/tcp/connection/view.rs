@@ -74,7 +74,7 @@ impl<'a> View<'a> {
 
     /// Evidence about Nagle's algorithm at `side`.
     pub fn nagle(self, side: Side) -> NagleEvidence {
-        nagle_evidence(&self.0.senders[side], &self.0.cold)
+        nagle_evidence(&self.0.senders[side], &self.0.cold, self.0.framer.is_ssh)
     }
 
     /// Returns whether a host nearer than the server seems to acknowledge in its name, so that nothing

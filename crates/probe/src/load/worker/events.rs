@@ -66,6 +66,9 @@ impl Worker<'_> {
             }
         }
         let is_busy = |it: &Self| it.connections[index].phase == Phase::Busy;
+        if event.is_writable() && self.connections[index].phase == Phase::Streams {
+            self.unsent.push(index);
+        }
         if event.is_writable() && is_busy(self) {
             let request = &self.shared.request;
             if let Err(failure) = self.connections[index].write(request) {
@@ -89,7 +92,7 @@ impl Worker<'_> {
             connection.enter(Phase::Handshaking, now_ns);
             self.shake_hands(index);
         } else {
-            self.ready(index, now_ns);
+            self.speak(index, now_ns);
         }
     }
 
@@ -106,21 +109,28 @@ impl Worker<'_> {
                     let is_resumed = connection.stream.as_ref().is_some_and(Stream::is_resumed);
                     self.outcome.tls_resumed += u64::from(is_resumed);
                 }
-                self.ready(index, now_ns);
+                // There may be more behind the handshake.
+                self.again.push(index);
+                self.speak(index, now_ns);
             }
         }
     }
 
     /// Sends the request for which the connection was opened, or waits for one, now that it is
     /// open.
-    fn ready(&mut self, index: usize, now_ns: u64) {
-        self.shared.has_connected.store(true, Ordering::Relaxed);
-        self.failures_in_row = 0;
+    pub(super) fn ready(&mut self, index: usize, now_ns: u64) {
+        self.has_opened();
         if self.connections[index].asked_ns.is_some() {
             return self.send(index, now_ns);
         }
         self.connections[index].enter(Phase::Idle, now_ns);
         self.idle.push_back(index);
+    }
+
+    /// Notes that a connection could be opened.
+    pub(super) fn has_opened(&mut self) {
+        self.shared.has_connected.store(true, Ordering::Relaxed);
+        self.failures_in_row = 0;
     }
 
     pub(super) fn readable(&mut self, index: usize) {
@@ -129,6 +139,7 @@ impl Worker<'_> {
             match connection.phase {
                 Phase::Closed(_) | Phase::Connecting => return,
                 Phase::Handshaking => return self.shake_hands(index),
+                Phase::Streams => return self.read_streams(index),
                 Phase::Idle | Phase::Busy => {}
             }
             let asked_ns = connection.asked_ns;
@@ -156,8 +167,25 @@ impl Worker<'_> {
 
     /// Records the answer to a request; the connection sends the next one at once.
     fn answered(&mut self, index: usize, response: &Response, now_ns: u64) {
-        let connection = &mut self.connections[index];
-        if let Some(asked_ns) = connection.asked_ns.take().filter(|it| *it >= self.count_ns) {
+        let asked_ns = self.connections[index].asked_ns.take();
+        self.record(asked_ns, response, now_ns);
+        let is_ending = self.connections[index].is_ending || !response.keep_alive;
+        if self.plan().new_connections || is_ending {
+            self.connections[index].close(now_ns);
+            return self.released(index);
+        }
+        let is_due = self.connections[index].next_ns <= now_ns;
+        let is_first = self.idle.is_empty() && self.schedule.is_none() && is_due;
+        if is_first && !self.is_over(now_ns) && self.start_ns.is_some() {
+            return self.ask(index, None, now_ns);
+        }
+        self.connections[index].enter(Phase::Idle, now_ns);
+        self.idle.push_back(index);
+    }
+
+    /// Records the answer to a request whose latency counts from `asked_ns`.
+    pub(super) fn record(&mut self, asked_ns: Option<u64>, response: &Response, now_ns: u64) {
+        if let Some(asked_ns) = asked_ns.filter(|it| *it >= self.count_ns) {
             let at_ns = now_ns - self.count_ns;
             self.note_standstill(asked_ns, now_ns);
             self.last_answer_ns = now_ns;
@@ -177,18 +205,6 @@ impl Worker<'_> {
                 self.outcome.location.clone_from(&response.location);
             }
         }
-        let is_ending = self.connections[index].is_ending || !response.keep_alive;
-        if self.plan().new_connections || is_ending {
-            self.connections[index].close(now_ns);
-            return self.released(index);
-        }
-        let is_due = self.connections[index].next_ns <= now_ns;
-        let is_first = self.idle.is_empty() && self.schedule.is_none() && is_due;
-        if is_first && !self.is_over(now_ns) && self.start_ns.is_some() {
-            return self.ask(index, None, now_ns);
-        }
-        self.connections[index].enter(Phase::Idle, now_ns);
-        self.idle.push_back(index);
     }
 
     /// Counts an answer whose status is a failure, and ends the load as its guard says.
@@ -235,6 +251,10 @@ impl Worker<'_> {
         let now_ns = self.now_ns();
         let connection = &mut self.connections[index];
         let (phase, asked_ns) = (connection.phase, connection.asked_ns);
+        let on_streams: Vec<u64> = match &connection.streams {
+            Some(streams) => streams.asked().map(|it| it.asked_ns).collect(),
+            None => Vec::new(),
+        };
         if let Some(exceeded) = failure.exceeded {
             connection.close(now_ns);
             self.end(End::Budget(exceeded));
@@ -251,19 +271,29 @@ impl Worker<'_> {
             }
         }
         self.released(index);
+        on_streams.into_iter().for_each(|asked_ns| self.count_failure(failure, asked_ns, now_ns));
         // A server may close a connection on which it has no request.
-        let is_idle = asked_ns.is_none() && !before_open;
-        let counts = asked_ns.unwrap_or(now_ns) >= self.count_ns;
-        if !is_idle && counts {
-            self.outcome.fail(failure, now_ns - self.count_ns);
-            if let Some(asked_ns) = asked_ns {
-                self.outcome.latency.give_up(now_ns.saturating_sub(asked_ns));
-            }
-            if self.plan().guard.is_some() {
-                self.end(End::Failure(failure.words.clone()));
-            }
-            self.shared.failed.fetch_add(1, Ordering::Relaxed);
+        match asked_ns {
+            Some(asked_ns) => self.count_failure(failure, asked_ns, now_ns),
+            None if before_open && now_ns >= self.count_ns => self.note_failure(failure, now_ns),
+            None => {}
         }
+    }
+
+    /// Counts the failure of a request whose latency counts from `asked_ns`.
+    pub(super) fn count_failure(&mut self, failure: &Failure, asked_ns: u64, now_ns: u64) {
+        if asked_ns >= self.count_ns {
+            self.outcome.latency.give_up(now_ns.saturating_sub(asked_ns));
+            self.note_failure(failure, now_ns);
+        }
+    }
+
+    fn note_failure(&mut self, failure: &Failure, now_ns: u64) {
+        self.outcome.fail(failure, now_ns - self.count_ns);
+        if self.plan().guard.is_some() {
+            self.end(End::Failure(failure.words.clone()));
+        }
+        self.shared.failed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns whether another address is tried, because none has accepted a connection yet.
@@ -285,13 +315,17 @@ impl Worker<'_> {
         self.judge_waiting(now_ns);
         let timeout_ns = self.plan().timeout.as_nanos() as u64;
         for index in 0..self.connections.len() {
+            if self.connections[index].phase == Phase::Streams {
+                self.cancel_late(index, now_ns.saturating_sub(timeout_ns), now_ns);
+                continue;
+            }
             let connection = &self.connections[index];
             let (phase, waited_ns) = (connection.phase, now_ns.saturating_sub(connection.since_ns));
             if waited_ns < timeout_ns {
                 continue;
             }
             let failure = match phase {
-                Phase::Closed(_) | Phase::Idle => continue,
+                Phase::Closed(_) | Phase::Idle | Phase::Streams => continue,
                 Phase::Connecting => Failure::new(
                     FailureKind::ConnectTimeout,
                     "no answer to the SYN within the timeout",

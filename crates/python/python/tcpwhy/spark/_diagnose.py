@@ -14,7 +14,7 @@ from .. import _native
 from .._errors import CaptureError
 from .._options import Keywords, keywords
 from .._report import Report
-from ..stages import Controlled, Peeked, Plan, Run
+from ..stages import Control, Controlled, Peeked, Plan, Run
 from . import _inputs, _rows
 from ._inputs import File, Group, Storage
 from ._rows import PARTIAL, PIECE, ROWS, TABLES, Piece
@@ -386,15 +386,16 @@ def _controlled(chunks: DataFrame, run: Run) -> tuple[Controlled, list[bytes]]:
     """Runs the control in one task. Returns its results, and the totals."""
 
     def control(batches: Iterator[Any]) -> Iterator[Any]:
-        given: list[bytes] = []
+        stage: Control | None = None
         for batch in batches:
             for part, blob in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist()):
                 if part == run.buckets:
-                    given.append(blob)
+                    stage = stage or run.control()
+                    stage.take(blob)
                 else:
                     yield _rows.batch_of(_TOLD, [("totals", blob)])
-        if given:
-            done = run.control(given)
+        if stage:
+            done = stage.finish()
             yield _rows.batch_of(_TOLD, [("told", done.told), ("lookups", done.lookups)])
 
     chosen = chunks.where(chunks["part"] >= run.buckets).select("part", "blob")
@@ -402,7 +403,7 @@ def _controlled(chunks: DataFrame, run: Run) -> tuple[Controlled, list[bytes]]:
     of: dict[str, list[bytes]] = {"told": [], "lookups": [], "totals": []}
     for row in rows:
         of[row["kind"]].append(bytes(row["blob"]))
-    done = Controlled(of["told"][0], of["lookups"][0]) if of["told"] else run.control([])
+    done = Controlled(of["told"][0], of["lookups"][0]) if of["told"] else run.control().finish()
     return done, of["totals"]
 
 

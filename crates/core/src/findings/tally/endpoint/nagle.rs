@@ -32,7 +32,7 @@ pub struct Holds {
 impl NagleSums {
     /// Adds a sender whose apparent holds took `held_ns`.
     pub(super) fn add(&mut self, evidence: &NagleEvidence, held_ns: u64) {
-        if evidence.is_refuted() {
+        if evidence.is_refuted_throughout() {
             self.refuted += 1;
             self.refuted_ns = self.refuted_ns.saturating_add(held_ns);
         }

@@ -25,6 +25,8 @@ pub struct Sample {
     pub ack: Option<Sighting>,
     /// First frame of the exchange with data.
     pub first: Sighting,
+    /// The frame that ended the TLS handshake of the exchange.
+    pub handshake_end: Option<Sighting>,
     /// Last frame of the exchange.
     pub last: Sighting,
 }
@@ -42,6 +44,7 @@ impl Sample {
             syn_ack: set_up(frames.syn_ack),
             ack: set_up(frames.ack),
             first: exchange.first,
+            handshake_end: exchange.handshake.map(|it| it.end),
             last: exchange.last,
         }
     }
@@ -112,6 +115,7 @@ mod tests {
             syn_ack: None,
             ack: None,
             first: Sighting { time_ns, ..Sighting::default() },
+            handshake_end: None,
             last: Sighting::default(),
         };
         let mut samples = Samples::default();

@@ -1,4 +1,24 @@
-//! Recognises a server that speaks HTTP/2 (RFC 9113), which this client does not.
+//! HTTP/2 of a measuring client (RFC 9113), by the library `h2`, which is driven without a runtime:
+//!
+//! ```text
+//! socket ─► bytes ─► Session (streams, windows) ─► events of each stream
+//!                └─► frames: settings, windows, waits, GOAWAY, RST_STREAM
+//! ```
+//!
+//! The server is not trusted: the library bounds header sections (64 KiB, also in CONTINUATION frames),
+//! frames (16 KiB), resets and small frames; server push is switched off; bodies are counted and
+//! discarded.
+
+mod frames;
+mod message;
+mod pipe;
+mod session;
+#[cfg(test)]
+mod session_tests;
+
+pub use frames::{Code, GoAway, Seen, ServerSettings, WINDOW_BYTES, Wait};
+pub use message::Prepared;
+pub use session::{Event, Http2Error, OwnWindows, Session};
 
 /// What a client with prior knowledge sends first: the connection preface and an empty `SETTINGS`
 /// frame (RFC 9113 §3.4).
