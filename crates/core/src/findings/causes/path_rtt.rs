@@ -31,9 +31,7 @@ pub(super) const COST: Cost = Cost {
 
 /// Adds an exchange and the connection set-up before it to the evidence.
 fn show(sample: &Sample, proof: &mut Proof) {
-    // An ACK with data is the request.
-    let ack = sample.ack.filter(|ack| ack.payload_bytes == 0);
-    let set_up = [("syn", sample.syn), ("syn_ack", sample.syn_ack), ("ack", ack)];
+    let set_up = [("syn", sample.syn), ("syn_ack", sample.syn_ack), ("ack", sample.ack)];
     for (part, frame) in set_up {
         if let Some(seen) = frame {
             proof.add_frame(part, seen);

@@ -20,8 +20,8 @@ pub(super) enum HandshakeStep {
 pub(super) struct Steps {
     frames: [FrameId; 3],
     times_ns: [u64; 3],
-    /// Payload length of the SYN, saturated at [`u16::MAX`].
-    syn_bytes: u16,
+    /// Their payload lengths, saturated at [`u16::MAX`].
+    bytes: [u16; 3],
     /// See [`super::SynMarks`], of the first SYN, and what is known of the negotiation.
     pub traits: u16,
     /// Timestamp of the first SYN.
@@ -35,11 +35,7 @@ impl Steps {
         let sighting = Sighting {
             frame: self.frames[index],
             time_ns: self.times_ns[index],
-            payload_bytes: if matches!(step, HandshakeStep::Syn) {
-                self.syn_bytes.into()
-            } else {
-                0
-            },
+            payload_bytes: self.bytes[index].into(),
             from: if matches!(step, HandshakeStep::SynAck) { Side::Server } else { Side::Client },
         };
         sighting.known()
@@ -70,9 +66,7 @@ impl Steps {
             let index = step as usize;
             self.frames[index] = here.frame;
             self.times_ns[index] = here.time_ns;
-            if matches!(step, HandshakeStep::Syn) {
-                self.syn_bytes = u16::try_from(here.payload_bytes).unwrap_or(u16::MAX);
-            }
+            self.bytes[index] = u16::try_from(here.payload_bytes).unwrap_or(u16::MAX);
         }
     }
 }
