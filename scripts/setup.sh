@@ -103,6 +103,7 @@ for what in "$@"; do
         need openssl openssl
         need kill procps
         need dnsmasq dnsmasq-base
+        need node nodejs
         # Packaging.
         need dpkg-shlibdeps dpkg-dev
         need strip binutils

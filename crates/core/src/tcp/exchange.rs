@@ -185,10 +185,16 @@ impl Exchange {
         Box::new(Self { start_ns, end_ns, first: seen, last: seen, ..Self::default() })
     }
 
-    /// Sets how the exchange ended. A fatal alert ends a TLS handshake, whatever follows.
+    /// Sets how the exchange ended. A fatal alert ends a TLS handshake, whatever follows, and a client that
+    /// leaves once it has read an error has its answer.
     pub(super) fn end(&mut self, outcome: Outcome) {
+        let by_client = matches!(
+            outcome,
+            Outcome::Reset { by: Side::Client } | Outcome::CutShort { by: Side::Client }
+        );
+        let is_told = outcome == Outcome::Answered || by_client || self.in_handshake;
         self.outcome = match self.error {
-            Some(code) if outcome == Outcome::Answered || self.in_handshake => Outcome::Error(code),
+            Some(code) if is_told => Outcome::Error(code),
             _ => outcome,
         };
     }
