@@ -14,6 +14,7 @@ use std::{env, io, thread};
 use rustix::fs::FlockOperation;
 
 mod folder;
+pub mod http2;
 mod undisturbed;
 pub use folder::Folder;
 pub use undisturbed::undisturbed;

@@ -55,7 +55,7 @@ pub struct RequestResults {
     /// `true` if a request was sent or its response began, but the response did not end before the
     /// timeout.
     pub is_stuck: bool,
-    /// What the frames of HTTP/2 have shown, if it was spoken.
+    /// Settings, windows and ends of connections that frames of HTTP/2 have shown; `None` in HTTP/1.1.
     pub http2: Option<Seen>,
     /// Number of requests that a `GOAWAY` left unprocessed.
     pub unprocessed: u64,

@@ -1,4 +1,4 @@
-//! What HTTP/2 shows of the server: its settings and windows, whether it answers streams at the same
+//! Facts about the server that HTTP/2 shows: its settings and windows, whether it answers streams at the same
 //! time, and what its flow control and its ends of streams cost.
 
 use super::asked::RequestResults;
@@ -21,7 +21,7 @@ pub const REQUESTS: u64 = (ROUNDS * (1 + STREAMS)) as u64;
 /// at the same time: shorter ones are as much of the client as of the server.
 const SERVER_NS_MIN: u64 = 1_000_000;
 
-/// What HTTP/2 shows: docs/report.schema.json, `doctor.http2`.
+/// Facts that HTTP/2 shows: docs/report.schema.json, `doctor.http2`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Http2 {
     /// The settings of the server.
@@ -313,12 +313,18 @@ impl AtOnce {
 }
 
 /// Returns about how many of `streams` requests a server works on at a time, if each takes what one
-/// alone takes; `None` if that is too short.
+/// alone takes: the least number whose rounds are nearest to those that all took. `None` if one takes
+/// too short.
 fn at_a_time(streams: u64, alone_ns: u64, together_ns: u64, rtt_ns: u64) -> Option<u64> {
     let server_ns = alone_ns.saturating_sub(rtt_ns);
     let all_ns = together_ns.saturating_sub(rtt_ns).max(1);
-    let at_a_time = (streams * server_ns).div_ceil(all_ns.max(server_ns));
-    (server_ns >= SERVER_NS_MIN).then_some(at_a_time.clamp(1, streams))
+    let rounds = all_ns as f64 / server_ns.max(1) as f64;
+    let distance = |number: &u64| {
+        let expected = streams.div_ceil(*number) as f64;
+        (expected / rounds).max(rounds / expected)
+    };
+    let nearest = (1..=streams).min_by(|one, other| distance(one).total_cmp(&distance(other)));
+    nearest.filter(|_| server_ns >= SERVER_NS_MIN)
 }
 
 fn nanos(duration: Duration) -> u64 {
@@ -361,6 +367,7 @@ mod tests {
     fn streams_at_a_time_follow_from_the_time_of_all() {
         for (together_ms, rtt_ms, at_once) in [
             (100, 0, Some(1)),
+            (94, 0, Some(1)),
             (10, 0, Some(10)),
             (11, 0, Some(10)),
             (50, 0, Some(2)),

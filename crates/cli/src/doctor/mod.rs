@@ -111,7 +111,7 @@ struct Walk<'a> {
     budget: Amount<Limits>,
     sent: Amount<Spent>,
     layers: Layers,
-    /// What HTTP/2 shows, if it was spoken.
+    /// Facts that HTTP/2 shows; `None` in HTTP/1.1.
     http2: Option<Http2>,
     loads: Vec<Loaded>,
     /// Audit entries that explain findings, if the server is on this machine.

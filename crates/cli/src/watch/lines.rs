@@ -50,7 +50,7 @@ pub struct Slow<'a> {
     wall_ns: u64,
     /// The server's own time in it, ns.
     server_ns: u64,
-    /// What that was spent on, if hooks saw the server's threads; sums to `server_ns`.
+    /// The parts of `server_ns`, which sum to it, if hooks saw the server's threads.
     server_parts: Option<Parts>,
     /// The cause that took at least half of its time, if there is one.
     cause: Option<&'static str>,
@@ -103,7 +103,7 @@ struct Watched<'a> {
     #[serde(flatten)]
     cost: &'a Cost,
     slowest_exchanges: Vec<Slow<'a>>,
-    /// What the time of each server was spent on, of the requests that hooks saw.
+    /// The parts of each server's time, for the requests that hooks saw.
     server_parts: Vec<ServerParts>,
 }
 
@@ -287,7 +287,7 @@ fn endpoints(page: &mut Page<'_>, report: &Report) {
 }
 
 /// Lists the longest exchanges, with the options that select each one in the stored packets.
-/// What the servers' own time was spent on.
+/// The parts of the servers' own time.
 fn server_time(page: &mut Page<'_>, served: &[Served]) {
     let servers = by_server(served);
     if servers.is_empty() {

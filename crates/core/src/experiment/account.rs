@@ -9,7 +9,7 @@ use crate::model::{Cause, Ledger, Owner};
 use crate::wire::Side;
 use std::cmp::Ordering;
 
-/// What one request is compared with: the other requests, and the experiments.
+/// The other requests and the experiments, with which one request is compared.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usual {
     /// Median wait for the first byte of a response, ns.
@@ -123,8 +123,8 @@ impl Usual {
 
     /// Compares the longest pause of a response with a round trip, if less than a segment follows
     /// it: Nagle's algorithm holds such a segment until the ACK of the data before (RFC 1122
-    /// §4.2.3.4). Returns `None` if it does not follow, or if the round trip is so short that it is
-    /// not told from the delay of a host. Pauses that differ by less than an eighth are equal.
+    /// §4.2.3.4). Returns `None` if it does not follow, or if the round trip is as short as the
+    /// delay of a host. Pauses that differ by less than an eighth are equal.
     pub fn pause_by_round_trip(&self, request: &OwnRequest) -> Option<Ordering> {
         let part_ns = self.rtt_ns / ALIKE_PART;
         let is_small = (1..request.mss_bytes).contains(&request.after_pause_bytes);

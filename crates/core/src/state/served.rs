@@ -13,7 +13,7 @@ use super::{Process, is_at};
 /// Number of parts that a sentence names, the largest first.
 const PARTS_MAX: usize = 5;
 
-/// What a part of a server's time was spent on.
+/// A part of a server's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
@@ -235,7 +235,7 @@ fn sum(all: &[&Served]) -> Option<ServerParts> {
     })
 }
 
-/// Adds to findings about the server's own time what it was spent on. Where most of it was one
+/// Adds the parts of the server's own time to the findings about it. Where most of it is one
 /// part that says what to change, the finding has that as a fact.
 pub fn weigh_served(report: &mut Report, served: &[Served]) {
     for finding in report.findings.iter_mut().filter(|it| it.cause == Cause::ServerThink) {

@@ -69,7 +69,7 @@ pub(super) struct Worker<'a> {
     /// Times from which the latencies of requests count that are to be sent again, because the server
     /// did not process them or allowed no further stream, ns.
     returned: VecDeque<u64>,
-    /// What became of streams, until it is recorded.
+    /// Results of streams that are not yet recorded.
     ended: Vec<(usize, StreamEvent)>,
     buffer: Vec<u8>,
     /// The planned times; `None` in a closed loop.

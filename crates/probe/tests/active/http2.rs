@@ -1,9 +1,8 @@
-//! A load in HTTP/2 against servers that are written here frame by frame.
+//! A load in HTTP/2 against servers that are written frame by frame.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -11,75 +10,7 @@ use tcpwhy_probe::Target;
 use tcpwhy_probe::http::HttpVersions;
 use tcpwhy_probe::load::{self, FailureKind, LoadOutcome, Pace, Plan};
 use tcpwhy_probe::tls::TlsOptions;
-
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const GOAWAY: u8 = 7;
-/// `END_STREAM` and `END_HEADERS`.
-const WHOLE: u8 = 5;
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
-    bytes.extend([kind, flags]);
-    bytes.extend(stream.to_be_bytes());
-    bytes.extend(payload);
-    bytes
-}
-
-fn ok(stream: u32) -> Vec<u8> {
-    // `:status: 200` (RFC 7541, appendix A).
-    frame(HEADERS, WHOLE, stream, &[0x88])
-}
-
-/// A server that allows `streams` at once and sends, for the request on a stream, with its number on the
-/// connection, what `answer` returns. Returns its address, and the numbers of connections and requests.
-fn serve(
-    streams: u32,
-    answer: impl Fn(u32, u32) -> Vec<u8> + Send + Sync + 'static,
-) -> (SocketAddr, Arc<[AtomicU64; 2]>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (address, counts) =
-        (listener.local_addr().unwrap(), Arc::new([const { AtomicU64::new(0) }; 2]));
-    let (answer, counted) = (Arc::new(answer), counts.clone());
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            counted[0].fetch_add(1, Ordering::SeqCst);
-            let (answer, counted) = (answer.clone(), counted.clone());
-            thread::spawn(move || converse(stream, streams, &*answer, &counted[1]));
-        }
-    });
-    (address, counts)
-}
-
-fn converse(
-    mut stream: TcpStream,
-    streams: u32,
-    answer: &dyn Fn(u32, u32) -> Vec<u8>,
-    requests: &AtomicU64,
-) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let limit = [&[0, 3][..], &streams.to_be_bytes()].concat();
-    stream.write_all(&frame(SETTINGS, 0, 0, &limit))?;
-    stream.read_exact(&mut [0; 24])?;
-    let mut number = 0;
-    loop {
-        let mut head = [0; 9];
-        stream.read_exact(&mut head)?;
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-        io::copy(&mut (&stream).take(length.into()), &mut io::sink())?;
-        match (head[3], head[4]) {
-            (SETTINGS, 0) => stream.write_all(&frame(SETTINGS, 1, 0, &[]))?,
-            (HEADERS, _) => {
-                number += 1;
-                requests.fetch_add(1, Ordering::SeqCst);
-                let id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-                stream.write_all(&answer(id, number))?;
-            }
-            _ => {}
-        }
-    }
-}
+use tcpwhy_testing::http2::{GOAWAY, RST_STREAM, frame, ok, serve};
 
 fn plan(address: SocketAddr, streams: usize, requests: u64) -> Plan {
     let target = Target::parse(&format!("http://{address}/")).unwrap();

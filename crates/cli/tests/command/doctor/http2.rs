@@ -1,74 +1,13 @@
-//! `tcpwhy URL` in HTTP/2: against nginx, and against servers that are written here frame by frame.
+//! `tcpwhy URL` in HTTP/2: against nginx, and against servers that are written frame by frame.
 
 use super::{report, serve_with};
 use serde_json::{Value, json};
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use tcpwhy_testing::http2::{GOAWAY, RST_STREAM, frame, ok, serve};
 use tcpwhy_testing::{Folder, installed, undisturbed};
-
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const GOAWAY: u8 = 7;
-/// `END_STREAM` and `END_HEADERS`.
-const WHOLE: u8 = 5;
-/// `:status: 200` (RFC 7541, appendix A).
-const OK: &[u8] = &[0x88];
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
-    bytes.extend([kind, flags]);
-    bytes.extend(stream.to_be_bytes());
-    bytes.extend(payload);
-    bytes
-}
-
-/// A server with prior knowledge that allows `streams` at once, and answers each request with what
-/// `answer` returns for its stream and its number on the connection, one after the other.
-fn serve(
-    streams: u32,
-    answer: impl Fn(u32, u32) -> Vec<u8> + Send + Clone + 'static,
-) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let at = listener.local_addr().expect("an address");
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let answer = answer.clone();
-            // A client that leaves ends it.
-            std::thread::spawn(move || converse(stream, streams, answer));
-        }
-    });
-    at
-}
-
-fn converse(
-    mut stream: TcpStream,
-    streams: u32,
-    answer: impl Fn(u32, u32) -> Vec<u8>,
-) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
-    let limit = [&[0, 3][..], &streams.to_be_bytes()].concat();
-    stream.write_all(&frame(SETTINGS, 0, 0, &limit))?;
-    stream.read_exact(&mut [0; 24])?;
-    let mut number = 0;
-    loop {
-        let mut head = [0; 9];
-        stream.read_exact(&mut head)?;
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-        std::io::copy(&mut (&stream).take(length.into()), &mut std::io::sink())?;
-        match (head[3], head[4]) {
-            (SETTINGS, 0) => stream.write_all(&frame(SETTINGS, 1, 0, &[]))?,
-            (HEADERS, _) => {
-                number += 1;
-                let id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-                stream.write_all(&answer(id, number))?;
-            }
-            _ => {}
-        }
-    }
-}
 
 fn fault<'a>(report: &'a Value, kind: &str) -> Option<&'a Value> {
     report["doctor"]["faults"].as_array()?.iter().find(|it| it["kind"] == kind)
@@ -76,9 +15,9 @@ fn fault<'a>(report: &'a Value, kind: &str) -> Option<&'a Value> {
 
 #[test]
 fn a_server_that_answers_streams_one_after_the_other_is_described() {
-    let server = serve(100, |id, _| {
+    let (server, _) = serve(100, |id, _| {
         std::thread::sleep(Duration::from_millis(5));
-        frame(HEADERS, WHOLE, id, OK)
+        ok(id)
     });
     undisturbed(|| {
         let (report, status) = report(&[&format!("http://{server}/"), "--http2", "--no-load"]);
@@ -92,7 +31,7 @@ fn a_server_that_answers_streams_one_after_the_other_is_described() {
 
 #[test]
 fn a_limit_of_streams_that_queues_is_named() {
-    let server = serve(2, |id, _| frame(HEADERS, WHOLE, id, OK));
+    let (server, _) = serve(2, |id, _| ok(id));
     let (report, _) = report(&[&format!("http://{server}/"), "--http2", "--no-load"]);
     let notes = report["doctor"]["notes"].to_string();
     assert!(notes.contains("it allows 2 streams at once, so the others queue"), "{notes}");
@@ -101,10 +40,10 @@ fn a_limit_of_streams_that_queues_is_named() {
 #[test]
 fn a_goaway_with_an_error_is_a_fault_and_one_without_is_none() {
     for (code, is_fault) in [(11, true), (0, false)] {
-        let server = serve(100, move |id, number| {
+        let (server, _) = serve(100, move |id, number| {
             let end = [&id.to_be_bytes()[..], &[0, 0, 0, code]].concat();
             let end = if number == 3 { frame(GOAWAY, 0, 0, &end) } else { Vec::new() };
-            [end, frame(HEADERS, WHOLE, id, OK)].concat()
+            [end, ok(id)].concat()
         });
         let url = format!("http://{server}/");
         let (report, status) = report(&[&url, "--http2", "--no-load", "--no-experiments"]);
@@ -117,7 +56,7 @@ fn a_goaway_with_an_error_is_a_fault_and_one_without_is_none() {
 
 #[test]
 fn streams_that_are_reset_are_a_fault_with_their_code() {
-    let server = serve(100, |id, _| frame(RST_STREAM, 0, id, &[0, 0, 0, 7]));
+    let (server, _) = serve(100, |id, _| frame(RST_STREAM, 0, id, &[0, 0, 0, 7]));
     let (report, status) = report(&[&format!("http://{server}/"), "--http2"]);
     let found = fault(&report, "http2_reset").expect("a fault");
     assert!(found["headline"].to_string().contains("RST_STREAM, REFUSED_STREAM"), "{found}");

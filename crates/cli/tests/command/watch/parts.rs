@@ -1,4 +1,4 @@
-//! What the time of a server was spent on, with real programs and a healthy twin of each.
+//! The parts of a server's time, with real programs and a healthy twin of each.
 
 use super::*;
 use crate::host::parts::Group;

@@ -88,10 +88,10 @@ pub struct Served {
     pub read_ns: u64,
     /// The first byte of the answer was written, ns.
     pub written_ns: u64,
-    /// What the reader did until it read. `None` if it is not known that early: it never read on
+    /// Times of the reader by state until it read. `None` if it is not known that early: it never read on
     /// this connection, nor did it read last on another one of the same port.
     pub unread: Option<States>,
-    /// What the threads that had the request in their hands did from its read to the answer.
+    /// Times by state, from the read to the answer, of the threads that had the request in their hands.
     /// `None` where another thread answered than the one that read, and no chain of wake-ups leads
     /// from one to the other.
     pub serving: Option<States>,

@@ -1,4 +1,4 @@
-// How long a server takes to answer a request, divided by what its threads did meanwhile. Read first:
+// Divides the time that a server takes to answer a request by the states of its threads. Read first:
 // __schedule() and try_to_wake_up() in kernel/sched/core.c, tcp_recvmsg() and tcp_sendmsg_locked()
 // in net/ipv4/tcp.c of the kernel.
 //
@@ -158,7 +158,7 @@ INLINE s32 call_of(struct task_struct *task) {
 #error "the system calls of this architecture are not known"
 #endif
 
-// What a thread that leaves its processor waits for.
+// Returns the state of a thread that leaves its processor, by the call in which it waits.
 INLINE u32 blocked_state(struct task_struct *task, u32 prev_state) {
     s32 call = call_of(task);
     if (call == IN_NO_CALL)
@@ -533,7 +533,7 @@ int tcp_sendmsg_locked(u64 *ctx) {
     } else if (writer && tid == reader_tid) {
         recorded |= CHAIN_KNOWN;
         subtract(&record->serving, &writer->times, &known->at_read);
-        // What led to the answer is this request's, unless another one was read since.
+        // The writer's time on the processor belongs to this request, unless it has read another one since.
         u64 last = writer->times.ns[RUNNING] - writer->current_since_ns;
         u64 own = known->own_ns + (writer->current == key || writer->current == 0 ? last : 0);
         u64 running = record->serving.ns[RUNNING];

@@ -3,7 +3,7 @@
 #pragma once
 #include "../flow.h"
 
-// What a thread does at a moment. `States` in served/mod.rs has the same order.
+// The states of a thread. `States` in served/mod.rs has the same order.
 enum state {
     RUNNING,
     RUNNABLE, // in a run queue

@@ -89,7 +89,7 @@ pub struct Wait {
     pub window_bytes: u32,
 }
 
-/// What the frames of a connection have shown so far.
+/// Facts about a connection that its frames have shown so far.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// The settings of the server; `None` before they arrive.
@@ -197,7 +197,7 @@ impl Direction {
     }
 }
 
-/// What is left of the windows of the server.
+/// The bytes that the server's windows still permit.
 #[derive(Debug)]
 struct Windows {
     connection: i64,
@@ -398,14 +398,7 @@ fn read_settings(before: ServerSettings, payload: &[u8]) -> ServerSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-        let length = (payload.len() as u32).to_be_bytes();
-        let mut bytes = vec![length[1], length[2], length[3], kind, flags];
-        bytes.extend_from_slice(&stream.to_be_bytes());
-        bytes.extend_from_slice(payload);
-        bytes
-    }
+    use tcpwhy_testing::http2::frame;
 
     fn parameter(id: u16, value: u32) -> Vec<u8> {
         [&id.to_be_bytes()[..], &value.to_be_bytes()].concat()

@@ -20,7 +20,7 @@ pub use frames::{Code, GoAway, Seen, ServerSettings, WINDOW_BYTES, Wait};
 pub use message::Prepared;
 pub use session::{Event, Http2Error, OwnWindows, Session};
 
-/// What a client with prior knowledge sends first: the connection preface and an empty `SETTINGS`
+/// The first bytes of a client with prior knowledge: the connection preface and an empty `SETTINGS`
 /// frame (RFC 9113 §3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// The name of HTTP/2 in ALPN (RFC 9113 §3.2).

@@ -3,28 +3,13 @@
 use super::*;
 use crate::Target;
 use crate::http::Request;
+use tcpwhy_testing::http2::{
+    CONTINUATION, DATA, GOAWAY, HEADERS, OK, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame,
+};
 
-/// `HEADERS` with `END_HEADERS`; `SETTINGS` and other types by their number.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = (payload.len() as u32).to_be_bytes();
-    let mut bytes = vec![length[1], length[2], length[3], kind, flags];
-    bytes.extend_from_slice(&stream.to_be_bytes());
-    bytes.extend_from_slice(payload);
-    bytes
-}
-
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const GOAWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
-const CONTINUATION: u8 = 9;
 /// Flags.
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
-/// `:status: 200` in the static table (RFC 7541, appendix A).
-const OK: &[u8] = &[0x88];
 
 fn prepared(request: &Request) -> Prepared {
     Prepared::new(request, &Target::parse("http://127.0.0.1:80/").unwrap()).unwrap()
