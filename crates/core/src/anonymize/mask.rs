@@ -75,8 +75,33 @@ pub(super) fn head(
         // Numbers of packets, streams and errors.
         (Protocol::Mqtt, _) => {}
         (Protocol::Http2, _) if is_error_frame(framing) => {}
-        _ => fill(head),
+        _ => fill(head.get_mut(numbers(protocol)..).unwrap_or_default()),
     }
+}
+
+/// Returns the number of bytes at the beginning of a message that are numbers, whatever it is for: ids,
+/// commands, states, lengths. Where values stand among them, there are none.
+fn numbers(protocol: Protocol) -> usize {
+    match protocol {
+        // Up to the message id (MS-SMB2 §2.2.1.2), or the multiplex id (MS-CIFS §2.2.3.1).
+        Protocol::Smb => 32,
+        // Id, kind, version, program, version, procedure (RFC 5531 §9).
+        Protocol::OncRpc => 24,
+        // Lengths, context, operation, status (C706 §12.6.4).
+        Protocol::DceRpc => 12,
+        // Transport, control and function; unit, function and exception.
+        Protocol::Dnp3 | Protocol::Modbus => 3,
+        // A length or the code of an error.
+        Protocol::Cassandra => 4,
+        _ => 0,
+    }
+}
+
+/// Keeps size, key, version and correlation id of Kafka, by which it was recognised with the name of the
+/// client.
+pub(super) fn kafka_beginning(bytes: &mut [u8]) {
+    const FIXED_BYTES: usize = 4 + 2 + 2 + 4;
+    bytes.iter_mut().skip(FIXED_BYTES).for_each(|byte| *byte = 0);
 }
 
 /// Returns whether `framing` ends with the header of an RST_STREAM or GOAWAY frame (RFC 9113 §4.1, §6.4,

@@ -77,7 +77,7 @@ impl Masker {
     /// Returns whether the payload sent by `side` shows that the roles are swapped; if so, resets
     /// the masker.
     pub fn swaps_roles(&mut self, side: Side, payload: &[u8]) -> bool {
-        if self.knows_roles || self.framer.protocol() != Protocol::Turns {
+        if self.knows_roles || !self.framer.protocol().is_in_turns() {
             return false;
         }
         let Some(sender_side) = sender_side(payload) else { return false };
@@ -205,6 +205,7 @@ impl Masker {
             // compared.
             Protocol::Http2 | Protocol::Mqtt => {}
             Protocol::Amqp => mask::amqp_beginning(&mut shown),
+            Protocol::Kafka => mask::kafka_beginning(&mut shown),
             _ => mask::blank_text(&mut shown),
         }
         plan.add(direction.gathered_at, &shown);

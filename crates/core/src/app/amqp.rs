@@ -265,7 +265,7 @@ impl Amqp {
 }
 
 impl Rules for Amqp {
-    fn header_bytes(&self, from: Side) -> usize {
+    fn header_bytes(&self, from: Side, _: &[u8]) -> usize {
         match self.frames[from].kind {
             b'A' => PROTOCOL_HEADER.len(),
             _ => FRAME_HEADER_BYTES,

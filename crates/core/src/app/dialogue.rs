@@ -17,6 +17,7 @@
 
 use super::commands::{self, Command};
 use super::error_code::ErrorCode;
+use super::protocol::Protocol;
 use crate::wire::{BySide, Side};
 use memchr::memchr;
 use std::fmt;
@@ -215,6 +216,17 @@ impl Dialogue {
             }),
         };
         rests && ends
+    }
+
+    /// Returns the protocol, once a greeting or a command has shown it.
+    pub fn protocol(&self) -> Protocol {
+        match self.service {
+            Some(Service::Smtp) => Protocol::Smtp,
+            Some(Service::Ftp) => Protocol::Ftp,
+            Some(Service::Pop3) => Protocol::Pop3,
+            Some(Service::Imap) => Protocol::Imap,
+            None | Some(Service::Numbered) => Protocol::Turns,
+        }
     }
 
     /// Returns what the session did not get, if it tried.

@@ -17,7 +17,7 @@ const QUESTION_PEEK: usize = 12 + 255 + 4;
 pub(super) struct Dns;
 
 impl Rules for Dns {
-    fn header_bytes(&self, _: Side) -> usize {
+    fn header_bytes(&self, _: Side, _: &[u8]) -> usize {
         2
     }
 

@@ -1,5 +1,6 @@
 //! The codes with which responses report errors.
 
+use super::calls;
 use super::dialogue::Service;
 use crate::wire::Side;
 use std::fmt;
@@ -76,6 +77,22 @@ pub enum ErrorCode {
     Mqtt(u8),
     /// Reply code of AMQP 0-9-1 (§1.2), 300 or more.
     Amqp(u16),
+    /// NTSTATUS of a response of SMB (MS-ERREF §2.3) that is an error.
+    Smb(u32),
+    /// Result code of LDAP (RFC 4511 appendix A).
+    Ldap(u16),
+    /// State of a reply of ONC RPC that was not executed (RFC 5531 §9), or 255 if it was rejected.
+    OncRpc(u8),
+    /// Status of a fault of DCE/RPC (C706 appendix E).
+    DceRpc(u32),
+    /// Code of a Modbus exception (V1.1b3 §7).
+    Modbus(u8),
+    /// Error code of Kerberos (RFC 4120 §7.5.9).
+    Kerberos(u8),
+    /// Code of a failed command of MongoDB, or 0.
+    Mongodb(u32),
+    /// Error code of Cassandra's native protocol (version 4, §9).
+    Cassandra(u16),
     /// A reply to a command of SMTP, FTP, POP3 or IMAP.
     Reply(Service, u16),
     /// A fatal TLS alert (RFC 8446 §6): the side that sent it refuses the handshake.
@@ -208,6 +225,7 @@ impl fmt::Display for ErrorCode {
                 None => write!(f, "alert {description}"),
             },
             Self::NoTls => f.write_str("no TLS"),
+            code => calls::write(*code, f),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What an error is about, as far as its code states: whether it is the server's own, and what has to
 //! change.
 
+use super::calls;
 use super::dialogue::{self, Service};
 use super::error_code::ErrorCode;
 
@@ -61,7 +62,7 @@ impl ErrorCode {
             // connection-forced, resource-error, internal-error.
             Self::Amqp(code) => matches!(code, 320 | 506 | 541),
             Self::Reply(service, code) => service.is_of_server(code),
-            _ => false,
+            code => calls::is_of_server(code),
         }
     }
 
@@ -110,6 +111,7 @@ impl ErrorCode {
             // access-refused.
             Self::Amqp(403) => Subject::Credentials,
             Self::Reply(service, code) => of_reply(service, code),
+            code if calls::is_credential(code) => Subject::Credentials,
             _ => Subject::Other,
         }
     }

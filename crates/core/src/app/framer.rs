@@ -16,7 +16,7 @@ use super::protocol::Protocol;
 use super::redis::Redis;
 use super::sniff::{Hint, Sniffer, asks_nothing, proxy_header};
 use super::tls::{self, Tls};
-use super::{ldap, memcached};
+use super::{calls, memcached};
 use crate::wire::{BySide, Side};
 use spoken::Spoken;
 
@@ -144,13 +144,19 @@ impl Framer {
             Machine::Mysql(it) => it.is_in_head(from),
             Machine::Dns(it) => it.is_in_head(from),
             Machine::Amqp(it) => it.is_in_head(from),
+            Machine::Calls(it) => it.is_in_head(from),
         };
         if is_head { Part::Head } else { Part::Framing }
     }
 
     /// Returns the protocol recognised last.
     pub fn protocol(&self) -> Protocol {
-        self.protocol
+        match &self.dialogue {
+            _ if self.protocol != Protocol::Turns => self.protocol,
+            _ if self.is_ssh => Protocol::Ssh,
+            Some(dialogue) => dialogue.protocol(),
+            None => Protocol::Turns,
+        }
     }
 
     /// Returns whether the end of the response in progress is known from the response, not from the
@@ -422,7 +428,7 @@ impl Framer {
                     if from == Side::Client
                         && self.protocol == Protocol::Turns
                         && let Some(rest) = memcached::without_reply(feed.rest())
-                            .or_else(|| ldap::unbind(feed.rest())) =>
+                            .or_else(|| calls::unbind(feed.rest())) =>
                 {
                     feed.aside();
                     self.skip[side] = rest.saturating_sub(missing.into());
@@ -590,7 +596,10 @@ impl Framer {
             Protocol::Mysql => Machine::Mysql(Box::default()),
             Protocol::Dns => Machine::Dns(Box::default()),
             Protocol::Amqp => Machine::Amqp(Box::default()),
-            Protocol::Turns => Machine::Turns,
+            of_calls => match calls::Calls::of(of_calls) {
+                Some(rules) => Machine::Calls(Box::new(Packets::new(rules))),
+                None => Machine::Turns,
+            },
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The parser of a connection, by protocol.
 
 use super::amqp::Amqp;
+use super::calls::Calls;
 use super::dns::Dns;
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
@@ -29,6 +30,7 @@ pub(super) enum Machine {
     Mysql(Box<Packets<Mysql>>),
     Dns(Box<Packets<Dns>>),
     Amqp(Box<Packets<Amqp>>),
+    Calls(Box<Packets<Calls>>),
 }
 
 impl Machine {
@@ -42,6 +44,7 @@ impl Machine {
             Self::Mysql(mysql) => mysql.feed(from, feed),
             Self::Dns(dns) => dns.feed(from, feed),
             Self::Amqp(amqp) => amqp.feed(from, feed),
+            Self::Calls(calls) => calls.feed(from, feed),
             Self::Sniff(_) | Self::Turns | Self::Aside => Ok(Next::Turns),
         }
     }
@@ -60,6 +63,7 @@ impl Machine {
             Self::Mysql(it) => size_of_val(&**it),
             Self::Dns(it) => size_of_val(&**it),
             Self::Amqp(it) => size_of_val(&**it),
+            Self::Calls(it) => size_of_val(&**it) + it.rules().heap_bytes(),
         }
     }
 
@@ -70,6 +74,7 @@ impl Machine {
             Self::Mysql(mysql) => mysql.gap(from, feed),
             Self::Dns(dns) => dns.gap(from, feed),
             Self::Amqp(amqp) => amqp.gap(from, feed),
+            Self::Calls(calls) => calls.gap(from, feed),
             Self::Frames(frames) => frames.gap(from),
             Self::Tls(tls) => tls.gap(from),
             _ => Err(Lost),

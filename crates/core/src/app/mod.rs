@@ -35,6 +35,7 @@
 //!    is that of a pipelined request: the ends of both are known.
 
 mod amqp;
+mod calls;
 mod commands;
 mod dialogue;
 mod dns;
@@ -49,7 +50,6 @@ mod http;
 mod http_header;
 mod kind;
 mod known;
-mod ldap;
 mod line_ends;
 mod lines;
 mod listed;

@@ -310,7 +310,7 @@ impl Mysql {
 }
 
 impl Rules for Mysql {
-    fn header_bytes(&self, _: Side) -> usize {
+    fn header_bytes(&self, _: Side, _: &[u8]) -> usize {
         4
     }
 

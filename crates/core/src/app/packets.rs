@@ -5,7 +5,7 @@ use super::framer::Next;
 use crate::wire::{BySide, Side};
 
 /// Maximum length of a header before the length is known.
-const HEADER_MAX: usize = 8;
+pub(super) const HEADER_MAX: usize = 16;
 
 /// The values of a message's header.
 pub(super) struct Shape {
@@ -17,8 +17,9 @@ pub(super) struct Shape {
 
 /// The rules of one protocol. The methods are called in this order for each message.
 pub(super) trait Rules {
-    /// Returns the number of bytes up to the length of the next message of this side; 1 to 8.
-    fn header_bytes(&self, from: Side) -> usize;
+    /// Returns the number of bytes up to the length of the message of this side that begins with
+    /// `header`, as far as these bytes show it; 1 to [`HEADER_MAX`].
+    fn header_bytes(&self, from: Side, header: &[u8]) -> usize;
     /// Is called when the first byte of a message has arrived, and is not yet consumed.
     fn begin(&mut self, from: Side, first: u8, feed: &mut Feed<'_>);
     /// Is called when the header is complete.
@@ -63,6 +64,10 @@ impl<R: Rules> Packets<R> {
         Self { readers: Default::default(), rules }
     }
 
+    pub fn rules(&self) -> &R {
+        &self.rules
+    }
+
     /// Parses the bytes of `feed` from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         let reader = &mut self.readers[from];
@@ -79,7 +84,7 @@ impl<R: Rules> Packets<R> {
                     reader.header[usize::from(reader.have)] = byte;
                     reader.have += 1;
                     let header = &reader.header[..usize::from(reader.have)];
-                    if header.len() == self.rules.header_bytes(from) {
+                    if header.len() == self.rules.header_bytes(from, header) {
                         let shape = self.rules.header(from, header, feed)?;
                         reader.left = shape.length;
                         let length = usize::try_from(shape.length).unwrap_or(usize::MAX);

@@ -139,7 +139,7 @@ impl Postgres {
 }
 
 impl Rules for Postgres {
-    fn header_bytes(&self, from: Side) -> usize {
+    fn header_bytes(&self, from: Side, _: &[u8]) -> usize {
         match (self.phase, from) {
             (Phase::Startup, Side::Client) => 8,
             (Phase::Encryption, Side::Server) => 1,

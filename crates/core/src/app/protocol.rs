@@ -50,9 +50,48 @@ protocols! {
     Mqtt = "mqtt" { has_sessions: true }
     /// AMQP 0-9-1.
     Amqp = "amqp" { has_sessions: true }
+    /// Simple Mail Transfer Protocol (RFC 5321).
+    Smtp = "smtp" { has_sessions: false }
+    /// The control connection of the File Transfer Protocol (RFC 959).
+    Ftp = "ftp" { has_sessions: false }
+    /// Post Office Protocol, version 3 (RFC 1939).
+    Pop3 = "pop3" { has_sessions: false }
+    /// Internet Message Access Protocol (RFC 9051).
+    Imap = "imap" { has_sessions: false }
+    /// Secure Shell (RFC 4253), whose content cannot be read.
+    Ssh = "ssh" { has_sessions: false }
+    /// Server Message Block, versions 1 to 3 (MS-SMB2, MS-CIFS).
+    Smb = "smb" { has_sessions: true }
+    /// Lightweight Directory Access Protocol, version 3 (RFC 4511).
+    Ldap = "ldap" { has_sessions: true }
+    /// ONC RPC (RFC 5531), such as NFS.
+    OncRpc = "onc_rpc" { has_sessions: false }
+    /// DCE/RPC (C706).
+    DceRpc = "dce_rpc" { has_sessions: true }
+    /// DNP3 (IEEE 1815).
+    Dnp3 = "dnp3" { has_sessions: false }
+    /// Kerberos 5 over TCP (RFC 4120).
+    Kerberos = "kerberos" { has_sessions: false }
+    /// Modbus/TCP.
+    Modbus = "modbus" { has_sessions: false }
+    /// MongoDB's wire protocol.
+    Mongodb = "mongodb" { has_sessions: true }
+    /// Cassandra's native protocol, versions 3 and 4.
+    Cassandra = "cassandra" { has_sessions: true }
+    /// Kafka's protocol.
+    Kafka = "kafka" { has_sessions: false }
 }
 
 impl Protocol {
+    /// Returns whether exchanges are turns of direction: in unknown protocols, in those whose replies
+    /// come in lines, and in SSH.
+    pub fn is_in_turns(self) -> bool {
+        matches!(
+            self,
+            Self::Turns | Self::Smtp | Self::Ftp | Self::Pop3 | Self::Imap | Self::Ssh
+        )
+    }
+
     /// Returns the protocol with this public id.
     pub fn from_id(id: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|protocol| protocol.id() == id)

@@ -2,6 +2,7 @@
 //! sizes.
 
 use super::amqp::PROTOCOL_HEADER;
+use super::calls::GRAMMARS;
 use super::postgres::{is_startup_code, is_version_3};
 use super::protocol::Protocol;
 use crate::wire::Side;
@@ -88,9 +89,13 @@ impl Sniffer {
         }
         let full = usize::from(self.len) == PREFIX_BYTES;
         let tests = if self.from == Side::Client { CLIENT_TESTS } else { SERVER_TESTS };
-        for (protocol, test) in tests {
-            match test(self.prefix(), hint) {
-                Verdict::Yes => return Some(*protocol),
+        let calls = GRAMMARS.iter().map(|(protocol, grammar)| {
+            (*protocol, grammar.begins(self.from, self.prefix(), hint))
+        });
+        let tests = tests.iter().map(|(protocol, test)| (*protocol, test(self.prefix(), hint)));
+        for (protocol, verdict) in tests.chain(calls) {
+            match verdict {
+                Verdict::Yes => return Some(protocol),
                 Verdict::Maybe if !full => return None,
                 _ => {}
             }

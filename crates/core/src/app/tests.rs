@@ -5,6 +5,7 @@ use super::{Framer, KnownHeaders, Mark, Protocol, Stated};
 use crate::wire::Side;
 
 mod brokers;
+mod calls;
 mod databases;
 mod dialogues;
 mod frames;

@@ -2,7 +2,7 @@
 //! (RFC 959 §4.1.2: PASV, PORT; RFC 2428: EPRT): behind an address translation a host knows only its
 //! inner address, and names that.
 
-use crate::app::{Label, Protocol};
+use crate::app::Label;
 use crate::findings::attempts;
 use crate::findings::causes::set_up::are_all_silent;
 use crate::findings::refusals::client;
@@ -33,7 +33,7 @@ pub struct Announcement {
 /// Returns whether a request of this kind is about the address of a data connection.
 #[inline]
 pub(super) fn announces(connection: &Connection, kind: &Label) -> bool {
-    connection.framer.protocol() == Protocol::Turns && matches!(&**kind, "PASV" | "PORT" | "EPRT")
+    connection.framer.protocol().is_in_turns() && matches!(&**kind, "PASV" | "PORT" | "EPRT")
 }
 
 impl Announcement {

@@ -1,6 +1,8 @@
 //! Streams of each protocol: many tiny messages in one segment, single bytes, pipelines without an
 //! answer, nested structures, huge lengths, and messages without an end.
 
+mod calls;
+
 use crate::Hostile;
 use crate::wire::{By, Client, Pcap, Server, Talk, fill};
 use tcpwhy_core::app::Protocol;
@@ -17,20 +19,6 @@ struct Dialogue {
     /// Messages that are repeated in one direction without an answer: name, sender, bytes.
     more: Vec<(&'static str, By, Vec<u8>)>,
 }
-
-/// All protocols; a new one does not compile without a dialogue.
-const PROTOCOLS: [Protocol; 10] = [
-    Protocol::Turns,
-    Protocol::Http1,
-    Protocol::Tls,
-    Protocol::Redis,
-    Protocol::Postgres,
-    Protocol::Mysql,
-    Protocol::Dns,
-    Protocol::Http2,
-    Protocol::Mqtt,
-    Protocol::Amqp,
-];
 
 fn dialogues(protocol: Protocol) -> Vec<Dialogue> {
     let plain = |name, port, request: &[u8], response: &[u8]| Dialogue {
@@ -228,6 +216,7 @@ fn dialogues(protocol: Protocol) -> Vec<Dialogue> {
                 b"\x01\0\x01\0\0\0\x04\0\x14\0\x0b\xce",
             )
         }],
+        other => calls::dialogues(other),
     }
 }
 
@@ -313,7 +302,7 @@ pub fn ordinary() -> Hostile {
 
 pub fn all() -> Vec<Hostile> {
     let mut all = Vec::new();
-    for protocol in PROTOCOLS {
+    for &protocol in Protocol::ALL {
         for number in 0..dialogues(protocol).len() {
             let dialogue = &dialogues(protocol)[number];
             assert_eq!(dialogue.protocol, protocol);

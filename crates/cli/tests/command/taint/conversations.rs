@@ -1,5 +1,6 @@
 //! A conversation in each protocol, with a token in each field that a user can fill.
 
+mod calls;
 mod http;
 
 use super::packets::Said;
@@ -31,6 +32,7 @@ pub fn of(protocol: Protocol, tokens: &Tokens) -> Vec<Conversation> {
         Protocol::Http2 => http::http2(tokens),
         Protocol::Mqtt => mqtt(tokens),
         Protocol::Amqp => amqp(tokens),
+        other => calls::of(other, tokens),
     }
 }
 

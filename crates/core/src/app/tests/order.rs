@@ -2,6 +2,7 @@
 
 use super::super::{Framer, KnownHeaders, LABEL_BYTES, Mark};
 
+use super::calls::samples;
 use super::{C, Push, S, marks, parts};
 use crate::wire::Side;
 
@@ -86,6 +87,44 @@ fn conversations() -> Vec<(u16, Vec<Push<'static>>)> {
                 (S, b"+ a\r\n", 0),
                 (C, b"p\r\n", 0),
                 (S, b"* 1 a\r\na1 NO\r\n", 0),
+            ],
+        ),
+        (
+            389,
+            vec![
+                (C, &samples::LDAP_SEARCH, 0),
+                (S, &samples::LDAP_ENTRY, 0),
+                (S, &samples::LDAP_DONE, 0),
+                (C, &samples::LDAP_UNBIND, 0),
+            ],
+        ),
+        (
+            445,
+            vec![
+                (C, &samples::SMB_READ, 0),
+                (C, &samples::SMB_NOTIFY, 0),
+                (S, &samples::SMB_PENDING, 0),
+                (S, &samples::SMB_DATA, 9),
+                (C, &samples::SMB_READ, 3),
+            ],
+        ),
+        (
+            20000,
+            vec![
+                (S, &samples::DNP3_UNSOLICITED, 0),
+                (C, &samples::DNP3_CONFIRM, 0),
+                (C, &samples::DNP3_READ, 0),
+                (S, &samples::DNP3_RESPONSE, 0),
+            ],
+        ),
+        (
+            2049,
+            vec![
+                (C, &samples::RPC_CALL, 0),
+                (C, &samples::RPC_OTHER_CALL, 0),
+                (S, &samples::RPC_OTHER_REPLY, 0),
+                (S, &samples::RPC_REPLY, 0),
+                (C, &samples::RPC_CALL, 0),
             ],
         ),
         (9999, vec![(S, b"hello", 0), (C, b"GETTING", 0), (S, b"\x16\x03", 3), (C, b"GET", 0)]),

@@ -140,7 +140,7 @@ fn ends_session(scene: &Scene<'_>) -> bool {
         Protocol::Amqp => {
             matches!(kind, "connection.start-ok" | "connection.secure-ok" | "connection.open")
         }
-        Protocol::Turns => kind == GREETING,
+        it if it.is_in_turns() => kind == GREETING,
         Protocol::Redis => scene.exchange.outcome.error() == Some(ErrorCode::RedisClients),
         _ => false,
     }

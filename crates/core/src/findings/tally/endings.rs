@@ -21,7 +21,7 @@ fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
     }
     // The last thing that a server says on a stream that cannot be read may be the reason for which
     // it closes: a login that it refuses, or the end of a session.
-    if closed_ns.is_some() && connection.framer.protocol() == Protocol::Turns {
+    if closed_ns.is_some() && connection.framer.protocol().is_in_turns() {
         return false;
     }
     if connection.mid_stream && connection.totals.exchanges <= 1 && exchange.idle_ns == 0 {
@@ -91,7 +91,7 @@ fn is_http(connection: &Connection, exchange: &Exchange) -> bool {
 /// message.
 pub(super) fn is_request(connection: &Connection, exchange: &Exchange) -> bool {
     match connection.framer.protocol() {
-        Protocol::Turns => false,
+        it if it.is_in_turns() => false,
         Protocol::Tls => u64::from(exchange.first.payload_bytes) > HTTP2_CONTROL_BYTES,
         _ => {
             let closing = ["QUIT", CANCEL];
@@ -130,7 +130,7 @@ fn is_stopped(connection: &Connection, exchange: &Exchange, by: Side) -> bool {
     let reset_ns = connection.cold.ending().reset.map_or(0, |reset| reset.time_ns);
     let flows = half.last.time_ns + connection.path.base_rtt_ns() + STREAM_PAUSE_MIN_NS >= reset_ns;
     let sent_bytes = half.space.nxt.saturating_sub(exchange.began_at[sender]);
-    connection.framer.protocol() == Protocol::Turns
+    connection.framer.protocol().is_in_turns()
         && !connection.cold.ending().was_reset_on_path()
         && sent_bytes > INITIAL_WINDOW_BYTES
         && flows
@@ -278,7 +278,8 @@ impl End<'_> {
     fn crosses_close(&self) -> bool {
         let (connection, exchange) = (self.connection, self.exchange);
         let [_, server_fin_ns] = connection.cold.ending().fin_ns;
-        let unread = matches!(connection.framer.protocol(), Protocol::Turns | Protocol::Tls);
+        let protocol = connection.framer.protocol();
+        let unread = protocol.is_in_turns() || protocol == Protocol::Tls;
         let heard_ns = exchange.start_ns + connection.path.rtt_ns(Side::Server);
         let unheard = server_fin_ns.is_some_and(|at_ns| at_ns <= heard_ns);
         unheard && unread && !exchange.response_seen && !was_idle(connection, exchange)

@@ -41,7 +41,7 @@ pub(super) fn is_closed_unanswered(connection: &Connection, exchange: &Exchange)
 /// Returns whether the client went on with its dialogue, in a protocol that cannot be read, after the
 /// server's FIN. In TLS that may be its goodbye.
 fn goes_on_after_fin(connection: &Connection) -> bool {
-    let is_unreadable = connection.framer.protocol() == Protocol::Turns;
+    let is_unreadable = connection.framer.protocol().is_in_turns();
     is_unreadable && connection.view().used_after_close_ns().is_some()
 }
 

@@ -82,5 +82,5 @@ pub(super) fn has_sent_only_early_data(setup: &Setup, client: &Sender) -> bool {
 
 /// Returns whether the content is unreadable: encrypted, or of an unknown protocol.
 pub(super) fn is_unreadable(framer: &Framer) -> bool {
-    matches!(framer.protocol(), Protocol::Turns | Protocol::Tls)
+    framer.protocol().is_in_turns() || framer.protocol() == Protocol::Tls
 }

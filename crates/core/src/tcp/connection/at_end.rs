@@ -247,7 +247,7 @@ impl AtEnd<'_> {
         let client = &self.senders[Side::Client];
         let rtt_ns = self.path.rtt_ns(Side::Server);
         let was_received = closed_ns > client.last.time_ns + rtt_ns + STREAM_PAUSE_MIN_NS;
-        self.framer.protocol() == Protocol::Turns
+        self.framer.protocol().is_in_turns()
             && answered > 0
             && was_received
             && client.space.una_seen() >= client.space.nxt

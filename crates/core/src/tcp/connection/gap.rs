@@ -1,7 +1,7 @@
 //! Fills [`Gap`]s with what their senders knew. Each group of a gap comes from the type that owns
 //! the knowledge.
 
-use crate::app::{Framer, Protocol};
+use crate::app::Framer;
 use crate::judge::thresholds::{CLOCKED_SEGMENTS, LINUX_RTO_MIN_NS};
 use crate::judge::{
     AckTrigger, Acks, Bottleneck, Gap, Losses, NagleEvidence, Pace, ProtocolState, Repair, Turn,
@@ -202,7 +202,7 @@ impl Knowledge<'_> {
                 && !front.is_some_and(|it| it.awaits_continue),
             lacks_length: self.framer.ends_with_connection(),
             owes_final_reply: side == Side::Server && continues && self.framer.owes_final_reply(),
-            is_known: self.framer.protocol() != Protocol::Turns,
+            is_known: !self.framer.protocol().is_in_turns(),
             in_handshake: front.is_some_and(|it| it.in_handshake),
             after_handshake: front.is_some_and(|it| it.handshake.is_some() && !it.request_seen),
         }

@@ -1,0 +1,206 @@
+//! SMB 1, 2 and 3 over TCP or NetBIOS.
+//!
+//! Read first: MS-SMB2 §2.1 (transport), §2.2.1 (header), §3.3.4.2 (interim responses); MS-CIFS
+//! §2.2.3.1 (header of SMB 1); RFC 1002 §4.3 (session service).
+//!
+//! ```text
+//! session request         positive or negative response
+//! NEGOTIATE               NEGOTIATE, of SMB 1 or 2
+//! command, MessageId      [interim response: STATUS_PENDING] … response with the MessageId
+//! a compound of commands  a compound of responses; the first stands for all
+//! ```
+//!
+//! Part of no exchange: CHANGE_NOTIFY, which waits for an event; CANCEL; interim responses; oplock
+//! breaks, which the server sends by itself; keep-alives of NetBIOS; and encrypted or compressed
+//! messages, in which no id can be read.
+
+use super::bytes::{Byte, at, like, name, u16_le, u32_le};
+use super::status::smb as error;
+use super::{Grammar, Message, Said};
+use crate::app::exchanges::Lost;
+use crate::app::packets::Shape;
+use crate::app::sniff::{Hint, Verdict};
+use crate::wire::Side;
+
+/// Bytes of an SMB 2 header; in an SMB 1 message the function of NT_TRANSACT ends a little later.
+const PEEK: usize = 72;
+/// Types of the session service.
+const MESSAGE: u8 = 0;
+const SESSION_REQUEST: u8 = 0x81;
+const POSITIVE_RESPONSE: u8 = 0x82;
+const NEGATIVE_RESPONSE: u8 = 0x83;
+const RETARGET: u8 = 0x84;
+const KEEP_ALIVE: u8 = 0x85;
+
+/// Ids of calls that have none of their own: they are the only ones of their time.
+const SESSION_ID: u64 = u64::MAX;
+const NEGOTIATE_ID: u64 = u64::MAX - 1;
+
+const STATUS_PENDING: u32 = 0x103;
+
+const SMB2_NEGOTIATE: u8 = 0;
+const SMB2_CANCEL: u8 = 12;
+const SMB2_CHANGE_NOTIFY: u8 = 15;
+/// SMB2_FLAGS_SERVER_TO_REDIR.
+const SMB2_RESPONSE: u32 = 1;
+
+/// Commands of SMB 2 (MS-SMB2 §2.2.1.2).
+const SMB2_COMMANDS: [(u8, &str); 17] = [
+    (0, "NEGOTIATE"),
+    (1, "SESSION_SETUP"),
+    (2, "LOGOFF"),
+    (3, "TREE_CONNECT"),
+    (4, "TREE_DISCONNECT"),
+    (5, "CREATE"),
+    (6, "CLOSE"),
+    (7, "FLUSH"),
+    (8, "READ"),
+    (9, "WRITE"),
+    (10, "LOCK"),
+    (11, "IOCTL"),
+    (13, "ECHO"),
+    (14, "QUERY_DIRECTORY"),
+    (16, "QUERY_INFO"),
+    (17, "SET_INFO"),
+    (18, "OPLOCK_BREAK"),
+];
+
+const SMB1_NEGOTIATE: u8 = 0x72;
+const SMB1_NT_TRANSACT: u8 = 0xa0;
+const SMB1_NT_CANCEL: u8 = 0xa4;
+/// NT_TRANSACT_NOTIFY_CHANGE (MS-CIFS §2.2.7.4).
+const NOTIFY_CHANGE: u16 = 4;
+/// Place of the function of NT_TRANSACT, after header, counts and offsets.
+const FUNCTION_AT: usize = 32 + 1 + 1 + 2 + 32 + 1;
+/// SMB_FLAGS_REPLY, SMB_FLAGS2_NT_STATUS.
+const SMB1_REPLY: u8 = 0x80;
+const SMB1_NT_STATUS: u16 = 0x4000;
+
+/// Commands of SMB 1 (MS-CIFS §2.2.2.1). Those that only continue a request have no reply.
+const SMB1_COMMANDS: [(u8, &str); 28] = [
+    (0x00, "CREATE_DIRECTORY"),
+    (0x01, "DELETE_DIRECTORY"),
+    (0x04, "CLOSE"),
+    (0x05, "FLUSH"),
+    (0x06, "DELETE"),
+    (0x07, "RENAME"),
+    (0x08, "QUERY_INFORMATION"),
+    (0x09, "SET_INFORMATION"),
+    (0x0a, "READ"),
+    (0x0b, "WRITE"),
+    (0x10, "CHECK_DIRECTORY"),
+    (0x22, "SET_INFORMATION2"),
+    (0x23, "QUERY_INFORMATION2"),
+    (0x24, "LOCKING_ANDX"),
+    (0x25, "TRANSACTION"),
+    (0x2b, "ECHO"),
+    (0x2d, "OPEN_ANDX"),
+    (0x2e, "READ_ANDX"),
+    (0x2f, "WRITE_ANDX"),
+    (0x32, "TRANSACTION2"),
+    (0x34, "FIND_CLOSE2"),
+    (0x71, "TREE_DISCONNECT"),
+    (0x72, "NEGOTIATE"),
+    (0x73, "SESSION_SETUP_ANDX"),
+    (0x74, "LOGOFF_ANDX"),
+    (0x75, "TREE_CONNECT_ANDX"),
+    (0xa0, "NT_TRANSACT"),
+    (0xa2, "NT_CREATE_ANDX"),
+];
+
+pub(super) struct Smb;
+
+/// Interprets a message of SMB 2, from its header on.
+fn smb2(from: Side, head: &[u8]) -> Option<Said> {
+    let status = u32_le(head, 8)?;
+    let [command, high] = at(head, 12)?;
+    let flags = u32_le(head, 16)?;
+    let id = u64::from_le_bytes(at(head, 24)?);
+    let id = if command == SMB2_NEGOTIATE { NEGOTIATE_ID } else { id };
+    if high != 0 || (flags & SMB2_RESPONSE != 0) != (from == Side::Server) {
+        return None;
+    }
+    Some(match (from, command) {
+        (_, SMB2_CANCEL | SMB2_CHANGE_NOTIFY) => Said::Aside,
+        (Side::Client, _) => {
+            Said::Call { id, kind: name(&SMB2_COMMANDS, command)?, more: false }
+        }
+        (Side::Server, _) if status == STATUS_PENDING => Said::Aside,
+        (Side::Server, _) => Said::Reply { id, error: error(status), more: false },
+    })
+}
+
+/// Interprets a message of SMB 1, from its header on.
+fn smb1(from: Side, head: &[u8]) -> Option<Said> {
+    let command = *head.get(4)?;
+    let status = u32_le(head, 5)?;
+    let flags = *head.get(9)?;
+    let has_status = u16_le(head, 10)? & SMB1_NT_STATUS != 0;
+    let id = match command {
+        SMB1_NEGOTIATE => NEGOTIATE_ID,
+        // The process and the multiplex id.
+        _ => u64::from(u16_le(head, 26)?) << 16 | u64::from(u16_le(head, 30)?),
+    };
+    if (flags & SMB1_REPLY != 0) != (from == Side::Server) || command == SMB1_NT_CANCEL {
+        return None;
+    }
+    let waits =
+        command == SMB1_NT_TRANSACT && u16_le(head, FUNCTION_AT) == Some(NOTIFY_CHANGE);
+    Some(match from {
+        Side::Client if waits => Said::Aside,
+        Side::Client => Said::Call { id, kind: name(&SMB1_COMMANDS, command)?, more: false },
+        Side::Server => {
+            Said::Reply { id, error: error(status).filter(|_| has_status), more: false }
+        }
+    })
+}
+
+impl Grammar for Smb {
+    fn begins(&self, from: Side, prefix: &[u8], _: Hint) -> Verdict {
+        use Byte::{Any, Is, Within};
+        const NAME_BYTES: u8 = 32;
+        let session: &[Byte] = match from {
+            // Two names (RFC 1002 §4.3.2).
+            Side::Client => &[Is(SESSION_REQUEST), Is(0), Is(0), Any, Is(NAME_BYTES)],
+            Side::Server => &[Is(POSITIVE_RESPONSE), Is(0), Is(0), Is(0)],
+        };
+        let message =
+            [Is(0), Within(0, 1), Any, Any, Within(0xfc, 0xff), Is(b'S'), Is(b'M'), Is(b'B')];
+        match (like(prefix, &message), like(prefix, session)) {
+            (Verdict::Yes, _) | (_, Verdict::Yes) => Verdict::Yes,
+            (Verdict::No, Verdict::No) => Verdict::No,
+            _ => Verdict::Maybe,
+        }
+    }
+
+    fn header_bytes(&self, _: &[u8]) -> usize {
+        4
+    }
+
+    fn shape(&self, _: Side, header: &[u8]) -> Result<Shape, Lost> {
+        let &[kind, high, middle, low] = header else { return Err(Lost) };
+        let length = u64::from(u32::from_be_bytes([0, high, middle, low]));
+        match kind {
+            // A positive response is all header: its last byte is read as its content.
+            MESSAGE => Ok(Shape { length, peek: PEEK }),
+            SESSION_REQUEST | NEGATIVE_RESPONSE | RETARGET => Ok(Shape { length, peek: 1 }),
+            POSITIVE_RESPONSE | KEEP_ALIVE => Ok(Shape { length, peek: 0 }),
+            _ => Err(Lost),
+        }
+    }
+
+    fn read(&self, from: Side, message: &Message<'_>) -> Said {
+        let said = match (from, message.header, message.head) {
+            (Side::Client, [SESSION_REQUEST, ..], _) => {
+                Some(Said::Call { id: SESSION_ID, kind: "session request", more: false })
+            }
+            (Side::Server, [POSITIVE_RESPONSE | NEGATIVE_RESPONSE | RETARGET, ..], _) => {
+                Some(Said::Reply { id: SESSION_ID, error: None, more: false })
+            }
+            (_, _, [0xfe, b'S', b'M', b'B', ..]) => smb2(from, message.head),
+            (_, _, [0xff, b'S', b'M', b'B', ..]) => smb1(from, message.head),
+            _ => None,
+        };
+        said.unwrap_or(Said::Aside)
+    }
+}
