@@ -83,8 +83,8 @@ pub(super) const GRAMMARS: [(Protocol, &dyn Grammar); 10] = [
     (Protocol::Dnp3, &dnp3::Dnp3),
     (Protocol::Kerberos, &kerberos::Kerberos),
     (Protocol::Modbus, &modbus::Modbus),
-    (Protocol::Mongodb, &mongodb::Mongodb),
     (Protocol::Cassandra, &cassandra::Cassandra),
+    (Protocol::Mongodb, &mongodb::Mongodb),
     (Protocol::Kafka, &kafka::Kafka),
 ];
 

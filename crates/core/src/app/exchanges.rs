@@ -4,7 +4,7 @@ use super::error_code::ErrorCode;
 use super::kind::Label;
 use super::known::KnownHeaders;
 use super::mark::Mark;
-use super::sniff::{begins_amqp_method, may_begin_old_hello};
+use super::sniff::begins_amqp_method;
 use super::software::name_of;
 use super::tls;
 use crate::queue::Queue;
@@ -15,6 +15,11 @@ const WAITING_MAX: usize = 4096;
 
 /// First byte of a TLS handshake record; no request of another protocol begins with it.
 const CLIENT_HELLO_RECORD: u8 = 22;
+
+/// First bytes of a ClientHello in the format of SSL 2.0 (RFC 5246 §E.2), shorter than 256 bytes or
+/// not. Whether it is one shows later.
+const OLD_HELLO: u8 = 0x80;
+const LONG_OLD_HELLO: u8 = 0x81;
 
 /// First byte of a command of Redis, which may get no response.
 const COMMAND_ARRAY: u8 = b'*';
@@ -207,7 +212,7 @@ impl<'a> Feed<'a> {
             // This is a message, or data for which nothing waits: the sniffer decides.
             (Side::Server, [SETTINGS_FRAME, ..]) | (Side::Client, [COMMAND_ARRAY, ..]) => {}
             (_, [HEARTBEAT_FRAME, ..]) => {}
-            (Side::Client, bytes) if may_begin_old_hello(bytes) => {}
+            (Side::Client, [OLD_HELLO | LONG_OLD_HELLO, ..]) => {}
             (_, bytes) if tls::begins_with_alert(bytes) || begins_amqp_method(bytes) => {}
             _ => {
                 self.turn(from);

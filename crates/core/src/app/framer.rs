@@ -149,16 +149,6 @@ impl Framer {
         if is_head { Part::Head } else { Part::Framing }
     }
 
-    /// Returns the protocol recognised last.
-    pub fn protocol(&self) -> Protocol {
-        match &self.dialogue {
-            _ if self.protocol != Protocol::Turns => self.protocol,
-            _ if self.is_ssh => Protocol::Ssh,
-            Some(dialogue) => dialogue.protocol(),
-            None => Protocol::Turns,
-        }
-    }
-
     /// Returns whether the end of the response in progress is known from the response, not from the
     /// end of the connection.
     pub fn announces_end(&self) -> bool {

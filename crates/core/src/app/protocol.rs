@@ -86,10 +86,7 @@ impl Protocol {
     /// Returns whether exchanges are turns of direction: in unknown protocols, in those whose replies
     /// come in lines, and in SSH.
     pub fn is_in_turns(self) -> bool {
-        matches!(
-            self,
-            Self::Turns | Self::Smtp | Self::Ftp | Self::Pop3 | Self::Imap | Self::Ssh
-        )
+        matches!(self, Self::Turns | Self::Smtp | Self::Ftp | Self::Pop3 | Self::Imap | Self::Ssh)
     }
 
     /// Returns the protocol with this public id.

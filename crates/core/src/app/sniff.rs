@@ -89,9 +89,9 @@ impl Sniffer {
         }
         let full = usize::from(self.len) == PREFIX_BYTES;
         let tests = if self.from == Side::Client { CLIENT_TESTS } else { SERVER_TESTS };
-        let calls = GRAMMARS.iter().map(|(protocol, grammar)| {
-            (*protocol, grammar.begins(self.from, self.prefix(), hint))
-        });
+        let calls = GRAMMARS
+            .iter()
+            .map(|(protocol, grammar)| (*protocol, grammar.begins(self.from, self.prefix(), hint)));
         let tests = tests.iter().map(|(protocol, test)| (*protocol, test(self.prefix(), hint)));
         for (protocol, verdict) in tests.chain(calls) {
             match verdict {
@@ -152,13 +152,6 @@ pub(super) fn asks_nothing(bytes: &[u8]) -> bool {
         }
         _ => false,
     }
-}
-
-/// Returns whether `bytes`, the first of a client, begin a ClientHello in the format of SSL 2.0, or are
-/// too few to tell.
-pub(super) fn may_begin_old_hello(bytes: &[u8]) -> bool {
-    let prefix = &bytes[..bytes.len().min(PREFIX_BYTES)];
-    tls_hello_of_version_2(prefix, Hint { server_port: 0, mid_stream: false }) != Verdict::No
 }
 
 /// Compares `prefix` with `text` up to the shorter length.

@@ -32,7 +32,18 @@ pub fn of(protocol: Protocol, tokens: &Tokens) -> Vec<Conversation> {
         Protocol::Http2 => http::http2(tokens),
         Protocol::Mqtt => mqtt(tokens),
         Protocol::Amqp => amqp(tokens),
-        other => calls::of(other, tokens),
+        // They are in those of `turns`.
+        Protocol::Smtp | Protocol::Ftp | Protocol::Pop3 | Protocol::Imap | Protocol::Ssh => vec![],
+        Protocol::Smb
+        | Protocol::Ldap
+        | Protocol::OncRpc
+        | Protocol::DceRpc
+        | Protocol::Dnp3
+        | Protocol::Kerberos
+        | Protocol::Modbus
+        | Protocol::Mongodb
+        | Protocol::Cassandra
+        | Protocol::Kafka => calls::of(protocol, tokens),
     }
 }
 
@@ -409,6 +420,8 @@ fn turns(tokens: &Tokens) -> Vec<Conversation> {
         "RETR TOKEN",
         "150 TOKEN",
     ];
+    let pop3 = ["+OK TOKEN", "USER TOKEN", "+OK TOKEN", "PASS TOKEN", "-ERR TOKEN"];
+    let imap = ["* OK TOKEN", "a1 LOGIN TOKEN TOKEN", "a1 NO TOKEN", "TOKEN SELECT TOKEN"];
     let memcached = [
         "set TOKEN 0 0 8\r\nTOKEN",
         "STORED",
@@ -422,6 +435,8 @@ fn turns(tokens: &Tokens) -> Vec<Conversation> {
     let mut all = vec![
         lines(25, true, &smtp),
         lines(21, true, &ftp),
+        lines(110, true, &pop3),
+        lines(143, true, &imap),
         lines(11211, false, &memcached),
         lines(22, true, &ssh),
         lines(7000, false, &other),

@@ -52,17 +52,15 @@ impl Grammar for DceRpc {
     fn shape(&self, _: Side, header: &[u8]) -> Result<Shape, Lost> {
         let &[5, _, _, _, order, _, _, _, ref rest @ ..] = header else { return Err(Lost) };
         let bytes = at(rest, 0).ok_or(Lost)?;
-        let length = if order & LITTLE != 0 {
-            u16::from_le_bytes(bytes)
-        } else {
-            u16::from_be_bytes(bytes)
-        };
+        let length =
+            if order & LITTLE != 0 { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) };
         let length = usize::from(length).checked_sub(HEADER_BYTES).ok_or(Lost)?;
         Ok(Shape { length: length as u64, peek: PEEK })
     }
 
     fn read(&self, from: Side, message: &Message<'_>) -> Said {
-        let (Some([kind, flags, order]), Some(id)) = (at(message.header, 2), at(message.header, 12))
+        let (Some([kind, flags, order]), Some(id)) =
+            (at(message.header, 2), at(message.header, 12))
         else {
             return Said::Aside;
         };

@@ -125,7 +125,8 @@ impl Grammar for Kafka {
                 None => Said::Aside,
             };
         }
-        let (Some([0, key]), Some(version), Some(id)) = (at(head, 0), u16_be(head, 2), u32_be(head, 4))
+        let (Some([0, key]), Some(version), Some(id)) =
+            (at(head, 0), u16_be(head, 2), u32_be(head, 4))
         else {
             return Said::Aside;
         };

@@ -55,9 +55,7 @@ impl Grammar for Kerberos {
         let Some(&tag) = message.head.first() else { return Said::Aside };
         match (from, name(&REQUESTS, tag), tag) {
             (Side::Client, Some(kind), _) => Said::Call { id: 0, kind, more: false },
-            (Side::Server, _, AS_REP | TGS_REP) => {
-                Said::Reply { id: 0, error: None, more: false }
-            }
+            (Side::Server, _, AS_REP | TGS_REP) => Said::Reply { id: 0, error: None, more: false },
             (Side::Server, _, KRB_ERROR) => {
                 let place = memchr::memmem::find(message.head, &ERROR_CODE);
                 let code = place.and_then(|at| message.head.get(at + ERROR_CODE.len()));

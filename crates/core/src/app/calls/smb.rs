@@ -122,9 +122,7 @@ fn smb2(from: Side, head: &[u8]) -> Option<Said> {
     }
     Some(match (from, command) {
         (_, SMB2_CANCEL | SMB2_CHANGE_NOTIFY) => Said::Aside,
-        (Side::Client, _) => {
-            Said::Call { id, kind: name(&SMB2_COMMANDS, command)?, more: false }
-        }
+        (Side::Client, _) => Said::Call { id, kind: name(&SMB2_COMMANDS, command)?, more: false },
         (Side::Server, _) if status == STATUS_PENDING => Said::Aside,
         (Side::Server, _) => Said::Reply { id, error: error(status), more: false },
     })
@@ -144,8 +142,7 @@ fn smb1(from: Side, head: &[u8]) -> Option<Said> {
     if (flags & SMB1_REPLY != 0) != (from == Side::Server) || command == SMB1_NT_CANCEL {
         return None;
     }
-    let waits =
-        command == SMB1_NT_TRANSACT && u16_le(head, FUNCTION_AT) == Some(NOTIFY_CHANGE);
+    let waits = command == SMB1_NT_TRANSACT && u16_le(head, FUNCTION_AT) == Some(NOTIFY_CHANGE);
     Some(match from {
         Side::Client if waits => Said::Aside,
         Side::Client => Said::Call { id, kind: name(&SMB1_COMMANDS, command)?, more: false },

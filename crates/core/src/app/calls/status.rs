@@ -160,7 +160,9 @@ mod tests {
         let shown = |code: Option<ErrorCode>| code.map(|it| it.to_string()).unwrap_or_default();
         assert_eq!(shown(smb(0xc000_006d)), "NTSTATUS LOGON_FAILURE");
         assert_eq!(shown(ldap(49)), "LDAP 49");
-        assert!([smb(0xc000_006d), ldap(49), kerberos(24)].into_iter().flatten().all(is_credential));
+        assert!(
+            [smb(0xc000_006d), ldap(49), kerberos(24)].into_iter().flatten().all(is_credential)
+        );
         assert!([smb(0xc000_007f), ldap(51)].into_iter().flatten().all(is_of_server));
     }
 }

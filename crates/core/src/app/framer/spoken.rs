@@ -38,6 +38,16 @@ impl Spoken {
 }
 
 impl Framer {
+    /// Returns the protocol recognised last.
+    pub fn protocol(&self) -> Protocol {
+        match &self.dialogue {
+            _ if self.protocol != Protocol::Turns => self.protocol,
+            _ if self.is_ssh => Protocol::Ssh,
+            Some(dialogue) => dialogue.protocol(),
+            None => Protocol::Turns,
+        }
+    }
+
     /// Returns whether all content of the response in progress has come, because its last chunk has
     /// (RFC 9112 §7.1): it is complete if the connection ends now (§8).
     pub fn has_last_chunk(&self) -> bool {

@@ -177,5 +177,5 @@ fn kafka_is_not_postgres() {
     let ask = b"\0\0\0\x12\0\x03\0\x01\0\0\0\0\0\x04test\0\0\0\0";
     let mut framer = Framer::new(9092, false);
     marks_with(&mut framer, &[(C, ask, 0), (S, b"\0\0\0\x04\0\0\0\0", 0)]);
-    assert_eq!(framer.protocol(), Protocol::Turns);
+    assert_eq!(framer.protocol(), Protocol::Kafka);
 }

@@ -131,5 +131,5 @@ fn an_unbind_request_of_ldap_asks_for_nothing() {
         (S, b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x00\x04\x00", 0),
         (C, b"\x30\x05\x02\x01\x02\x42\x00", 0),
     ];
-    assert_eq!(story(389, pushes), "request, /request, response");
+    assert_eq!(story(389, pushes), "request, [bind], /request, response, /response");
 }

@@ -226,7 +226,9 @@ fn healthy(report: &Report, cost: Option<&Said<'_>>) -> Part {
 
 /// Says why the owner of most of the time is unknown, if that is the reason at all servers.
 fn why_unknown(report: &Report) -> &'static str {
-    let is_hidden = |it: &EndpointReport| matches!(it.protocol, Protocol::Tls | Protocol::Turns | Protocol::Ssh);
+    let is_hidden = |it: &EndpointReport| {
+        matches!(it.protocol, Protocol::Tls | Protocol::Turns | Protocol::Ssh)
+    };
     let notes = |id: &str| report.observations.iter().any(|it| it.id == id);
     match report.endpoints.iter().all(is_hidden) {
         _ if notes("asymmetric_capture") => ": of some connections only one direction was captured",

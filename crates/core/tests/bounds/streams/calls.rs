@@ -18,10 +18,7 @@ fn one(
         begin: Vec::new(),
         request: request.to_vec(),
         response: response.to_vec(),
-        more: vec![
-            ("calls", Client, request.to_vec()),
-            ("messages", Server, more.to_vec()),
-        ],
+        more: vec![("calls", Client, request.to_vec()), ("messages", Server, more.to_vec())],
     }
 }
 
@@ -51,9 +48,8 @@ pub(super) fn dialogues(protocol: Protocol) -> Vec<Dialogue> {
         [&[0x80, 0, 0, length, 0, 0, 0, 1, 0, 0, 0, kind][..], rest].concat()
     };
     let nfs = [&[0, 0, 0, 2, 0, 1, 0x86, 0xa3, 0, 0, 0, 3, 0, 0, 0, 1][..], &[0; 16]].concat();
-    let dce = |kind: u8| {
-        [&[5, 0, kind, 3, 0x10, 0, 0, 0, 0x12, 0, 0, 0, 1, 0, 0, 0][..], b".."].concat()
-    };
+    let dce =
+        |kind: u8| [&[5, 0, kind, 3, 0x10, 0, 0, 0, 0x12, 0, 0, 0, 1, 0, 0, 0][..], b".."].concat();
     vec![match protocol {
         Protocol::Smtp => {
             greeted((protocol, "smtp", 25), b"220 a ESMTP\r\n", b"NOOP\r\n", b"250 a\r\n")
