@@ -250,8 +250,9 @@ impl Rules for Calls {
         side.have = header.len();
         side.header[..header.len()].copy_from_slice(header);
         let shape = self.grammar.shape(from, header)?;
+        // Without content the header says all.
         if shape.length == 0 || shape.peek == 0 {
-            self.note(from, Said::Aside, feed);
+            self.head(from, &[], feed)?;
         }
         Ok(shape)
     }

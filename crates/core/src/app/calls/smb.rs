@@ -178,7 +178,6 @@ impl Grammar for Smb {
         let &[kind, high, middle, low] = header else { return Err(Lost) };
         let length = u64::from(u32::from_be_bytes([0, high, middle, low]));
         match kind {
-            // A positive response is all header: its last byte is read as its content.
             MESSAGE => Ok(Shape { length, peek: PEEK }),
             SESSION_REQUEST | NEGATIVE_RESPONSE | RETARGET => Ok(Shape { length, peek: 1 }),
             POSITIVE_RESPONSE | KEEP_ALIVE => Ok(Shape { length, peek: 0 }),

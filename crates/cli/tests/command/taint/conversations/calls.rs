@@ -16,7 +16,7 @@ pub fn of(protocol: Protocol, tokens: &Tokens) -> Vec<Conversation> {
         let numbers = [&b"\xfeSMB\x40\0\0\0\0\0\0\0\x08\0\0\0"[..], &[flags], &[0; 7], &[7]];
         [&numbers.concat()[..], &[0; 39]].concat()
     };
-    let rpc = |kind: u8| [&[0, 0, 0, 1, 0, 0, 0, kind][..]].concat();
+    let rpc = |kind: u8| [0, 0, 0, 1, 0, 0, 0, kind];
     let nfs = [0, 0, 0, 2, 0, 1, 0x86, 0xa3, 0, 0, 0, 3, 0, 0, 0, 3];
     let dce = |kind: u8, text: &[u8]| {
         [&[5, 0, kind, 3, 0x10, 0, 0, 0, 16 + length, 0, 0, 0, 1, 0, 0, 0][..], text].concat()
@@ -28,7 +28,7 @@ pub fn of(protocol: Protocol, tokens: &Tokens) -> Vec<Conversation> {
     };
     let dnp3 = |function: u8, text: &[u8]| {
         let header = [5, 0x64, 8 + 11, 0xc4, 1, 0, 2, 0, 0, 0, 0xc0, 0xc0, function];
-        [&header[..], &text[..15]].concat()
+        [&header[..], &text[..13]].concat()
     };
     let said = |port: u16, call: Vec<u8>, reply: Vec<u8>| {
         let said =
