@@ -217,7 +217,7 @@ def measure(name: str, *arguments: object) -> dict[str, Any]:
 
 def middle(runs: list[dict[str, Any]], *names: str) -> float:
     """Returns the median of the sum of these figures."""
-    return statistics.median(sum(run[name] for name in names) for run in runs)
+    return float(statistics.median(sum(run[name] for name in names) for run in runs))
 
 
 def compare(
@@ -294,7 +294,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--run"]:
-        work = {"one_process": one_process, "on_spark": on_spark, "idle": idle}[sys.argv[2]]
+        work: Any = {"one_process": one_process, "on_spark": on_spark, "idle": idle}[sys.argv[2]]
         print(json.dumps(work(*json.loads(sys.argv[3]))))
     else:
         main()
