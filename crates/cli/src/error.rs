@@ -102,18 +102,18 @@ pub enum Error {
     #[cfg(target_os = "linux")]
     #[error("{0}")]
     Live(#[from] tcpwhy_live::LiveError),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "program", target_os = "linux"))]
     #[error("{0}")]
     Helper(#[from] tcpwhy_privileged::HelperError),
     #[error("{path} cannot be read")]
     Read { path: String, source: io::Error },
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "program", target_os = "linux"))]
     #[error("{path} {why}")]
     HostReport { path: String, why: tcpwhy_host::ReportError },
     #[cfg(target_os = "linux")]
     #[error(transparent)]
     Doctor(Box<dyn std::error::Error + Send + Sync>),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "program", target_os = "linux"))]
     #[error("{0}")]
     Treat(#[from] tcpwhy_treat::TreatError),
     #[cfg(target_os = "linux")]
@@ -174,7 +174,7 @@ pub enum Error {
         "{address}: metrics cannot be served there; name an address of this machine and a free port"
     )]
     Metrics { address: std::net::SocketAddr, source: io::Error },
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "program", target_os = "linux"))]
     #[error("{0}")]
     DnsConfig(#[from] tcpwhy_probe::dns::ConfigError),
     #[cfg(target_os = "linux")]
@@ -182,6 +182,7 @@ pub enum Error {
         "no query can be sent to {server}: {why}; name a server that can be reached: --server ADDR"
     )]
     DnsUnsent { server: std::net::SocketAddr, why: String },
+    #[cfg(feature = "program")]
     #[error("{0}")]
     Load(#[source] tcpwhy_probe::load::PlanError),
     #[error(
@@ -190,15 +191,32 @@ pub enum Error {
     Resolve { host: String, source: io::Error },
     #[error("{host} has no {version} address; try without -4 and -6")]
     NoAddress { host: String, version: &'static str },
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "program", target_os = "linux"))]
     #[error("{0}")]
     Probe(#[from] tcpwhy_probe::path::ProbeError),
     #[error("{path}: no key of 16 bytes can be read; make one: head -c 16 /dev/urandom > key")]
     Key { path: String, source: io::Error },
+    #[cfg(not(feature = "program"))]
+    #[error(
+        "{command} is not in the Python package, which reads captures: {all} need the program tcpwhy; {how}"
+    )]
+    Absent { command: String, all: String, how: String },
     #[error("the report cannot be written")]
     Write(#[source] io::Error),
     #[error("the report cannot be put into JSON")]
     Json(#[from] serde_json::Error),
+}
+
+#[cfg(not(feature = "program"))]
+impl Error {
+    /// Returns the error for a command that is one of `all` that only the program has.
+    pub fn absent(command: &str, all: &[&str]) -> Self {
+        let how = match crate::program::companion("tcpwhy") {
+            Some(path) => format!("run {} {command}", path.display()),
+            None => "install the Debian package tcpwhy, or `make install` its sources".to_owned(),
+        };
+        Self::Absent { command: command.to_owned(), all: all.join(", "), how }
+    }
 }
 
 /// Returns an error with all its sources in one line, as it is printed.

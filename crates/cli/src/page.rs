@@ -13,12 +13,12 @@ use crate::written::Written;
 use crate::{sources, state, terminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "program", target_os = "linux"))]
 use tcpwhy_core::capture::{Block, CaptureSet, Source};
 use tcpwhy_core::model::clean::printable;
 use tcpwhy_core::model::{Invocation, Report};
 use tcpwhy_core::picture::Picture;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "program", target_os = "linux"))]
 use tcpwhy_core::pipeline::{Analysis, Options};
 use tcpwhy_core::report::json;
 use tcpwhy_core::state::weigh;
@@ -111,7 +111,7 @@ pub fn render(runs: &[String], comparison: Option<&serde_json::Value>) -> String
 /// Returns the page of a capture in memory (pcapng), which is shown under `name`.
 ///
 /// # Errors [`Error::Capture`] if it cannot be read.
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "program", target_os = "linux"))]
 pub fn of_capture(name: &str, packets: &[u8]) -> Result<String, Error> {
     let mut capture = CaptureSet::new(vec![Source::memory(name, packets)])?;
     let mut analysis = Analysis::new(Options::default());
@@ -122,7 +122,7 @@ pub fn of_capture(name: &str, packets: &[u8]) -> Result<String, Error> {
 /// Returns the page of an active examination, drawn from its `packets` (pcapng) if they were kept.
 ///
 /// # Errors [`Error::Capture`] if the packets cannot be read.
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "program", target_os = "linux"))]
 pub fn of_packets(report: &Report, packets: Option<&[u8]>) -> Result<String, Error> {
     let picture = match packets {
         Some(packets) => {
