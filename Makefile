@@ -14,7 +14,7 @@ STATIC := $(shell uname -m)-unknown-linux-musl
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help run build test verify lint bench bench-live bench-active bench-spark fuzz pins web web-check web-sources web-pages picture wheel install install-lab deb static completions clean
+.PHONY: help run build test verify lint bench bench-live bench-active bench-dns bench-spark fuzz pins web web-check web-sources web-pages picture wheel install install-lab deb static completions clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -53,6 +53,9 @@ bench-live: build ## what watching costs a saturated server, beside tcpdump and 
 
 bench-active: build ## `load` beside wrk: requests a second for each core, percentiles, a server that stalls
 	TCPWHY=$(TCPWHY) bench/active.sh
+
+bench-dns: build ## waits that `dns` computes beside those of getaddrinfo, in 43 configurations (root; about 3 minutes)
+	bench/dns.py $(TCPWHY)
 
 bench-spark: wheel ## Spark beside one process: user CPU, memory of the driver, 1 and 2 executors (Java; 3 GB in BENCH_FOLDER; half an hour)
 	cargo build --profile wheel --locked -p tcpwhy-core --example multiply
