@@ -182,6 +182,7 @@ function shown(json: string, whole: string, how: string): void {
     ),
   );
   show(page, json);
+  scrollTo(0, 0);
 }
 
 /** Saves the page that `tcpwhy report` would have written. */

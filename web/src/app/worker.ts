@@ -21,6 +21,12 @@ interface Core {
 /** Least time between two reports of progress, ms. */
 const PROGRESS_MS = 100;
 
+/**
+ * Numbers that each read leaves behind. Buffers of files are outside of the heap and hardly make
+ * Chromium collect garbage while the analysis runs: a capture of 1.2 GB took 1.1 GB, with these 0.14.
+ */
+const LITTER = 1 << 14;
+
 /** Parts of the answer, as `Part` in abi.rs numbers them. */
 const DOCUMENT = 0,
   PAGE = 1,
@@ -30,6 +36,7 @@ const DOCUMENT = 0,
 scope.onmessage = ({ data: { core, asked, files } }) => {
   const reader = new FileReaderSync();
   const answer: string[] = [];
+  let litter: number[] = [];
   let isFull = false,
     shown_ms = 0;
   const imports = {
@@ -37,6 +44,7 @@ scope.onmessage = ({ data: { core, asked, files } }) => {
       try {
         const part = reader.readAsArrayBuffer(files[index]!.slice(offset, offset + bytes));
         new Uint8Array(run.memory.buffer, to, part.byteLength).set(new Uint8Array(part));
+        litter = new Array<number>(LITTER).fill(bytes);
         return part.byteLength;
       } catch {
         return -1;
@@ -66,6 +74,7 @@ scope.onmessage = ({ data: { core, asked, files } }) => {
   } catch (trap) {
     answer[PANIC] ??= String(trap);
   }
+  litter.length = 0;
   const memory_bytes = run.memory.buffer.byteLength;
   if (isFull) scope.postMessage({ kind: "memory", memory_bytes });
   else if (answer[PANIC] !== undefined) scope.postMessage({ kind: "fault", text: answer[PANIC] });
