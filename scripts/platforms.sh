@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 targets=("$@")
 if [ $# -eq 0 ]; then
-    targets=(x86_64-pc-windows-gnu aarch64-apple-darwin aarch64-unknown-linux-musl)
+    targets=(x86_64-pc-windows-gnu aarch64-apple-darwin)
 fi
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT

@@ -1,12 +1,13 @@
 #!/bin/bash
 # Installs what is missing on Debian and its kin; silent where nothing is.
 #
-# Usage: setup.sh run|build|lint|fuzz|static|test|web|page|bare…
+# Usage: setup.sh run|build|lint|fuzz|static|test|web|page|platforms|bare…
 #
 #   run     what compiling needs
 #   build   and clang where it can be had, for the kernel hooks
 #   test    what the tests use; without a JDK, whose tests are skipped where there is none
 #   page    and what compiles for WebAssembly
+#   platforms  what scripts/platforms.sh checks
 #   bare    what makes a bare Debian (scripts/bare-debian.sh)
 set -euo pipefail
 # What root uses is not in the PATH of Debian's ordinary users.
@@ -131,9 +132,10 @@ for what in "$@"; do
         need clang clang
         targets+=(wasm32-unknown-unknown)
         ;;
+    platforms) targets+=(x86_64-pc-windows-gnu aarch64-apple-darwin) ;;
     bare) need debootstrap debootstrap ;;
     *)
-        echo "usage: setup.sh run|build|lint|fuzz|static|test|web|page|bare…" >&2
+        echo "usage: setup.sh run|build|lint|fuzz|static|test|web|page|platforms|bare…" >&2
         exit 2
         ;;
     esac
