@@ -177,11 +177,7 @@ pub fn parse_filter(text: &str) -> Result<Filter, FilterError> {
 /// # Errors
 /// It is no number from 0 to 100.
 pub fn parse_percent(text: &str) -> Result<f64, String> {
-    let percent: Option<f64> = text.trim_end_matches(['%', ' ']).parse().ok();
-    match percent {
-        Some(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err("write a number from 0 to 100".into()),
-    }
+    tcpwhy_core::filter::parse_share(text).ok_or_else(|| "write a number from 0 to 100".into())
 }
 
 /// Parses a duration with its unit into nanoseconds.

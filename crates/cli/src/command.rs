@@ -16,20 +16,24 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tcpwhy_core::filter::nearest;
 
-/// Text of `--version`: the version, and the parts that this build lacks.
+/// Text of `--version`: the version, its commit and platform, and the parts that this build lacks.
 #[cfg(all(feature = "program", target_os = "linux"))]
 const LONG_VERSION: &str = if tcpwhy_live::hooks::BUILT {
-    env!("CARGO_PKG_VERSION")
+    BUILD
 } else {
     concat!(
         env!("CARGO_PKG_VERSION"),
-        "\nbuilt without kernel hooks, because clang was missing: `drops` reads counters alone,\n\
+        " (",
+        env!("TCPWHY_BUILD"),
+        ")\nbuilt without kernel hooks, because clang was missing: `drops` reads counters alone,\n\
          `watch` does not see waits of readers and senders, `treat` lists the sockets to find\n\
          new connections. Install clang and build it again."
     )
 };
 #[cfg(not(all(feature = "program", target_os = "linux")))]
-const LONG_VERSION: &str = env!("CARGO_PKG_VERSION");
+const LONG_VERSION: &str = BUILD;
+
+const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("TCPWHY_BUILD"), ")");
 
 /// Says why it was slow, how much each cause cost, and who has to change what.
 #[derive(Debug, Parser)]
@@ -107,6 +111,15 @@ enum Command {
     #[cfg(all(feature = "program", target_os = "linux"))]
     #[command(after_help = probe::EXAMPLES, arg_required_else_help = true)]
     Probe(Box<probe::Probe>),
+    /// Reads, measures or changes a running Linux system
+    #[cfg(not(target_os = "linux"))]
+    #[command(hide = true, disable_help_flag = true)]
+    #[command(name = "watch", aliases = ["dns", "doctor", "drops", "host", "probe", "sockets", "treat"])]
+    OfLinux {
+        /// Arguments of the command
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
     /// Prints this help, the help of a command, or the manual of a cause
     Help {
         /// A command, or a cause
@@ -183,6 +196,8 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
         Some(Command::Treat(arguments)) => treat::run(&arguments),
         #[cfg(all(feature = "program", target_os = "linux"))]
         Some(Command::Dns(arguments)) => dns::run(&arguments),
+        #[cfg(not(target_os = "linux"))]
+        Some(Command::OfLinux { .. }) => Err(Error::NotLinux),
         #[cfg(feature = "program")]
         Some(Command::Load(arguments)) => load::run(&arguments),
         #[cfg(all(feature = "program", target_os = "linux"))]
@@ -279,7 +294,7 @@ fn lab(_: &[OsString]) -> Result<ExitCode, Error> {
 /// first word that is neither an option nor the value of one.
 pub fn with_command(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<OsString> = words.collect();
-    if cfg!(target_os = "linux") && first_operand(&words).is_some_and(meant::is_target) {
+    if first_operand(&words).is_some_and(meant::is_target) {
         words.insert(1, "doctor".into());
     }
     words

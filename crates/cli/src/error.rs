@@ -4,7 +4,7 @@ use std::io;
 use tcpwhy_core::capture::CaptureError;
 use tcpwhy_core::compare::{CompareError, ReportError};
 use tcpwhy_core::drill::DrillError;
-use tcpwhy_core::model::Cause;
+use tcpwhy_core::model::{Cause, NothingToJudge};
 use tcpwhy_core::survey::JoinError;
 
 /// Error of a command.
@@ -58,11 +58,6 @@ pub enum Error {
          first: tcpdump -w FILE"
     )]
     Once { path: String },
-    #[error(
-        "{path}: to join two places the captures are read beforehand, and this can be read only once; \
-         save it first: tcpdump -w FILE"
-    )]
-    JoinOnce { path: String },
     #[error("{0}")]
     Join(#[from] JoinError),
     #[error("{0}")]
@@ -76,17 +71,8 @@ pub enum Error {
          directory of captures, or a report: tcpwhy FILE --json >{path}/report.json"
     )]
     NoCapture { path: String },
-    #[error("nothing to judge: no packet of a TCP connection or a name look-up was captured")]
-    Nothing,
-    #[error(
-        "nothing to judge: {left_out} of {frames} frames could not be read, and none of the others \
-         belongs to a TCP connection or a name look-up"
-    )]
-    NothingRead { left_out: u64, frames: u64 },
-    #[error(
-        "nothing to judge: --filter leaves no packet of a TCP connection or a name look-up; {hint}"
-    )]
-    NothingLeft { hint: String },
+    #[error("{0}")]
+    Nothing(#[from] NothingToJudge),
     #[error(
         "{path}: a report cannot be analysed any more; leave out {option}, or compare the captures"
     )]
@@ -155,7 +141,10 @@ pub enum Error {
     #[error("the sockets of the running system are read on Linux only; give --sockets a file")]
     NoState,
     #[cfg(not(target_os = "linux"))]
-    #[error("the lab builds network namespaces, which only Linux has: run it on Linux")]
+    #[error(
+        "this command reads, measures or changes a running Linux system: run it there. Captures are \
+         read on every system: tcpwhy FILE"
+    )]
     NotLinux,
     #[cfg(target_os = "linux")]
     #[error("--window may cover up to {intervals_max} intervals: use a longer --interval")]
