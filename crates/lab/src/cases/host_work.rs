@@ -202,10 +202,6 @@ fn truth(cause: &'static str, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     Ok(vec![cause.looks_like(&[("server_think", Role::Server)])])
 }
 
-/// Lets a program be scheduled as programs usually are, and before the rest of the machine: the lab
-/// starts them with real-time priority, which quotas and weights do not concern.
-const ORDINARY: [&str; 6] = ["chrt", "--other", "0", "nice", "-n", "-20"];
-
 /// Starts `work.py`, wrapped by `first`, as a member of `group`.
 fn start(
     stage: &Stage,
@@ -215,13 +211,15 @@ fn start(
 ) -> Result<(Process, SocketAddr), LabError> {
     let server = SocketAddr::new(stage.server_addr, 8080);
     let path = programs::script(stage, "work.py", include_str!("programs/work.py"))?;
-    let mut command = stage.server.command(ORDINARY[0]);
-    command.args(&ORDINARY[1..]).args(first).arg("python3").arg(path).arg(server.ip().to_string());
+    let words: Vec<&str> = first.iter().copied().chain(["python3"]).collect();
+    let mut command = stage.server.command(words[0]);
+    command.args(&words[1..]).arg(path).arg(server.ip().to_string());
     let work_ns = p.get("work_ns").unwrap_or(0);
     command.arg(server.port().to_string()).arg(work).arg(seconds(work_ns));
     if p.get("operations").is_ok() {
         command.arg(stage.dir().join("data"));
     }
+    sys::be_ordinary(&mut command);
     if let Some(group) = group {
         group.add(&mut command);
     }
@@ -269,9 +267,9 @@ fn noisy_neighbours(stage: &mut Stage, p: &Params, variant: Variant) -> Result<O
     let mut neighbours = Vec::new();
     if variant == Variant::Faulty {
         for _ in 0..p.get("neighbours")? {
-            let mut command = stage.server.command(ORDINARY[0]);
-            command.args(&ORDINARY[1..]);
-            command.args(["taskset", "-c", &cpu, "sh", "-c", "while :; do :; done"]);
+            let mut command = stage.server.command("taskset");
+            command.args(["-c", &cpu, "sh", "-c", "while :; do :; done"]);
+            sys::be_ordinary(&mut command);
             neighbours.push(Process::start(command, "util-linux")?);
         }
     }
