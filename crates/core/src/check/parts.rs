@@ -129,13 +129,14 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
             holds(ends(seg) || seg.len > 0, "neither closes nor carries data")
         },
         (_, "end") => |case, _, index| holds(ends(case.seg(index)?), "does not end the connection"),
-        (
-            C::ServerThink | C::UpstreamWait | C::ClientThink | C::TlsHandshake,
-            "flight_end" | "pause",
-        ) => |case, _, index| {
-            let seg = case.seg(index)?;
-            holds(seg.takes_space() || seg.ack.is_some(), "neither carries nor acknowledges")
-        },
+        (_, "flight_end" | "pause")
+            if cause.is_of_server_time() || matches!(cause, C::ClientThink | C::TlsHandshake) =>
+        {
+            |case, _, index| {
+                let seg = case.seg(index)?;
+                holds(seg.takes_space() || seg.ack.is_some(), "neither carries nor acknowledges")
+            }
+        }
         (C::Bandwidth, "last") => |case, _, index| {
             let seg = case.seg(index)?;
             holds(seg.takes_space() || ends(seg), "carries nothing, and ends nothing")?;
@@ -155,7 +156,7 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
             let asks = seg.takes_space() || seg.has(TcpFlags::ACK);
             holds(seg.from == Side::Client && asks, "is not the client's, or carries nothing")
         },
-        (C::ServerThink | C::UpstreamWait, "response") => |case, at, index| {
+        (_, "response") if cause.is_of_server_time() => |case, at, index| {
             holds(case.seg(index)?.from == Side::Server, "is not the server's")?;
             carries(case, at, index)
         },

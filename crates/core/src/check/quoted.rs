@@ -94,6 +94,7 @@ pub(super) const OF_STATE: &[&str] = &[
     "unread_ns",
     "used",
     "wait_mean_ns",
+    "workers_busy_ns",
 ];
 
 /// Numbers of packets, or of events that take a packet each.

@@ -234,6 +234,7 @@ pub(super) fn of(cause: Cause, other: Cause, why: &str) -> Option<Checker> {
         (_, _, "queue_empty" | "queue_full" | "transfer_waits") => {
             |_, _| undecided("the requests of other connections show it")
         }
+        (_, _, "hardly") => |_, _| undecided("what hooks saw the threads do shows it"),
         // Of these the evidence is state of the system, or they are only in the manual.
         (C::ConntrackFull | C::ConntrackRace | C::PortExhaustion, _, _) => {
             |_, _| undecided("the state of the system shows it")

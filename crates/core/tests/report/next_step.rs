@@ -29,7 +29,14 @@ fn culprits(cause: Cause) -> &'static [Role] {
         | Cause::NoAnswer
         | Cause::ErrorResponses
         | Cause::ServerThink
-        | Cause::UpstreamWait => &[Role::Server],
+        | Cause::UpstreamWait
+        | Cause::CpuThrottled
+        | Cause::CpuSaturation
+        | Cause::EventLoopBlocked
+        | Cause::WorkersExhausted
+        | Cause::LockWait
+        | Cause::DiskWait
+        | Cause::MemoryPressure => &[Role::Server],
         Cause::ClientThink | Cause::PortExhaustion | Cause::DnsSearch => &[Role::Client],
         Cause::DnsTimeout => &[Role::Resolver, Role::Network],
         Cause::DnsSlow | Cause::DnsFailure | Cause::ReverseDnsTimeout => &[Role::Resolver],

@@ -250,6 +250,15 @@ rows! {
     }
     // `findings/upstream_wait.rs` makes it of what servers seem to need themselves.
     UpstreamWait "upstream_wait.md" {}
+    // Packets show these as `ServerThink`: `state/served.rs` tells them apart by what kernel hooks saw
+    // the server's threads do.
+    CpuThrottled "cpu_throttled.md" {}
+    CpuSaturation "cpu_saturation.md" {}
+    EventLoopBlocked "event_loop_blocked.md" {}
+    WorkersExhausted "workers_exhausted.md" {}
+    LockWait "lock_wait.md" {}
+    DiskWait "disk_wait.md" {}
+    MemoryPressure "memory_pressure.md" {}
 }
 
 const _: () = {
