@@ -158,6 +158,7 @@ impl Connection {
         let Some(reset) = self.cold.ending().reset else { return };
         let side = reset.from;
         self.resume();
+        self.end_unseen_answer();
         if side == Side::Client {
             let asks_at_once = self.timeline.asks_at_once();
             self.timeline.exchanges.drop_unanswered_last_message(
@@ -239,6 +240,7 @@ impl Connection {
                 asks_at_once,
             );
         }
+        self.end_unseen_answer();
         if self.timeline.exchanges.front().is_some() {
             self.end_in_progress();
         }
@@ -293,6 +295,9 @@ impl Connection {
         if let Some(fin) = fin.filter(|_| (unanswered || self.at_end().has_stopped()) && !is_stuck)
         {
             self.accrue_to(self.at_end().waited_for(), fin.time_ns, fin);
+        }
+        if self.at_end().is_still_waiting(self.last.time_ns) && unanswered && !is_stuck {
+            self.accrue_to(Side::Server, self.last.time_ns, self.last);
         }
         let server_fin = self.cold.ending().fin[Side::Server];
         // What repeats a complete response, with a FIN or without, adds nothing to it.
