@@ -124,10 +124,7 @@ impl Gap {
             ("small segments that left with an ACK", self.nagle.holds.to_string()),
             ("that left some time after it", self.nagle.missed.to_string()),
             ("that left while another was unacknowledged", self.nagle.refuted.to_string()),
-            (
-                "that left so as the end of a larger write",
-                self.nagle.ends_of_writes.to_string(),
-            ),
+            ("that left so as the end of a larger write", self.nagle.ends_of_writes.to_string()),
             ("late ACKs that it went on with", self.late_acks.prompt.to_string()),
             ("late ACKs that it went on after", self.late_acks.late.to_string()),
         ]

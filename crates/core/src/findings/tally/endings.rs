@@ -167,8 +167,8 @@ pub(super) fn left(connection: &Connection, exchange: &Exchange) -> Option<[Sigh
 /// Time from the last data until the client ended the connection in the middle of a response, ns; `None`
 /// if it did not.
 fn silent_until_left_ns(connection: &Connection, exchange: &Exchange) -> Option<u64> {
-    let [last, end] = left(connection, exchange)
-        .filter(|_| exchange.request_seen && exchange.response_seen)?;
+    let [last, end] =
+        left(connection, exchange).filter(|_| exchange.request_seen && exchange.response_seen)?;
     Some(end.time_ns.saturating_sub(last.time_ns))
 }
 

@@ -123,7 +123,11 @@ mod tests {
     fn an_answer_as_late_as_the_handshake_shows_a_proxy() {
         let shown = Relay::Unknown.after(42 * MS, 42 * MS, 40 * MS);
         assert_eq!(shown, Relay::Shown);
-        assert_eq!(shown.after(90 * MS, 90 * MS, 40 * MS), Relay::Shown, "the server worked on that one");
+        assert_eq!(
+            shown.after(90 * MS, 90 * MS, 40 * MS),
+            Relay::Shown,
+            "the server worked on that one"
+        );
     }
 
     #[test]
