@@ -58,7 +58,7 @@ use crate::findings::thresholds::{COST_MIN_NS, SEQUENCE_MIN};
 use crate::findings::unheard::Unheard;
 use crate::findings::worst::Worst;
 use crate::findings::{fallback, left_waiting, lookups, retries, unheard};
-use crate::model::{Cause, Owner, Shares, Vantage, Window};
+use crate::model::{Cause, Owner, Shares, Window};
 use crate::tcp::{Chain, Connection, Exchange, Series, SimpleExchange, Sink};
 use crate::wire::{Endpoint, Side};
 use hashbrown::HashMap;
@@ -262,11 +262,7 @@ impl Sink for Tally {
             self.unanswered.push(unanswered);
             fallback::bound(&mut self.unanswered);
         }
-        // A place at the host that acknowledges for the server is not the server's.
-        let is_relayed = connection.view().relayed_rtt_ns().is_some();
-        if !(is_relayed && connection.path.vantage() == Vantage::Server) {
-            self.vantages.add(&connection.path);
-        }
+        self.vantages.add(&connection.path);
         if connection.setup.is_established() || connection.setup.confirmed && connection.mid_stream
         {
             self.hosts.add([connection.client().address, connection.server().address]);

@@ -32,7 +32,6 @@ mod roles;
 mod silence;
 mod steady;
 mod suspended;
-mod unseen;
 mod view;
 
 use crate::app::Framer;
@@ -284,9 +283,6 @@ impl Connection {
         }
         self.pure_acks |= is_pure_ack(segment);
         if segment.payload_len > 0 {
-            if side == Side::Client && self.lacks_server() {
-                self.end_unseen_answer();
-            }
             self.data(side, segment, payload, shared);
             if echoes {
                 // A sample is added after the silence is judged, so that it cannot change the path

@@ -22,9 +22,6 @@ impl Connection {
     /// Processes the ACK in `segment` for data of the peer of `side`.
     pub(super) fn acknowledge(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
         let peer = side.peer() as usize;
-        if side == Side::Client && self.lacks_server() && !segment.flags.has(TcpFlags::RST) {
-            self.hear_unseen(segment);
-        }
         if !self.senders[peer].space.started() {
             if !self.mid_stream || !segment.closes_window() {
                 return;

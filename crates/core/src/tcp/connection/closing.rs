@@ -158,7 +158,6 @@ impl Connection {
         let Some(reset) = self.cold.ending().reset else { return };
         let side = reset.from;
         self.resume();
-        self.end_unseen_answer();
         if side == Side::Client {
             let asks_at_once = self.timeline.asks_at_once();
             self.timeline.exchanges.drop_unanswered_last_message(
@@ -240,7 +239,6 @@ impl Connection {
                 asks_at_once,
             );
         }
-        self.end_unseen_answer();
         if self.timeline.exchanges.front().is_some() {
             self.end_in_progress();
         }

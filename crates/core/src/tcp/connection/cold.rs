@@ -9,7 +9,6 @@ use crate::tcp::connection::faults::CaptureFaults;
 use crate::tcp::connection::icmp::IcmpReport;
 use crate::tcp::connection::questions::Questions;
 use crate::tcp::connection::relayed::Relay;
-use crate::tcp::connection::unseen::UnseenAnswer;
 use crate::tcp::exchange::{Exchange, Recording};
 use crate::tcp::trace::Trace;
 use crate::wire::{Segment, Side};
@@ -47,8 +46,6 @@ pub(super) struct ColdState {
     pub kept: Vec<Box<Exchange>>,
     /// Evidence that a proxy acknowledges in the name of the server.
     pub relay: Relay,
-    /// What the client acknowledged of a direction that was not captured.
-    pub unseen: Option<UnseenAnswer>,
     /// The last data for which no exchange waited.
     pub aside: Option<AsideData>,
     /// The connection is a copy of one with other addresses, and is reported only with those.
@@ -83,7 +80,6 @@ impl ColdState {
             faults,
             kept,
             relay: _,
-            unseen: _,
             aside: _,
             is_copy: _,
         } = self;
