@@ -49,6 +49,7 @@ impl Gap {
             ("packets are missing from the capture in it", yes(self.misses_data)),
             ("its end follows a hole", yes(self.behind_hole)),
             ("ACKs in it cover such packets of the sender", yes(self.has_sent_unseen)),
+            ("they report a hole at the receiver", yes(self.repairs_unseen)),
             ("the sender acknowledges such packets of its peer", yes(self.unseen_until_ns > 0)),
         ]
     }
@@ -123,6 +124,7 @@ impl Gap {
             ("small segments that left with an ACK", self.nagle.holds.to_string()),
             ("that left some time after it", self.nagle.missed.to_string()),
             ("that left while another was unacknowledged", self.nagle.refuted.to_string()),
+            ("that left so as the end of a larger write", self.nagle.ends_of_writes.to_string()),
             ("late ACKs that it went on with", self.late_acks.prompt.to_string()),
             ("late ACKs that it went on after", self.late_acks.late.to_string()),
         ]

@@ -76,9 +76,14 @@ pub struct Gap {
     pub behind_hole: bool,
     /// ACKs in the gap show that the sender sent data that is missing in the capture.
     pub has_sent_unseen: bool,
+    /// The receiver reported with such an ACK that data before other data was still missing there: the
+    /// sender repaired a loss by packets that are missing in the capture.
+    pub repairs_unseen: bool,
     /// Time of the ACK by which the sender shows in the gap that its peer sent last what is missing in the
     /// capture, ns; 0 if there is none. What ended the gap answers that data.
     pub unseen_until_ns: u64,
+    /// The client waited in vain: nothing that its server may have worked on ended the silence.
+    pub in_vain: bool,
     /// Round trips of the path and its legs.
     pub rtt: RoundTrips,
     /// ACKs that took effect in the gap.
@@ -167,6 +172,13 @@ impl Gap {
     /// to fill a queue itself this is the same as [`Self::ack_triggered`].
     pub fn released(&self) -> bool {
         self.acks.last.is_some() && self.sent_after_ack_ns() <= self.trigger_tolerance_ns()
+    }
+
+    /// Returns whether the departure that ended the silence left so shortly after the last ACK that it is
+    /// no coincidence.
+    pub fn ends_with_ack_by_no_coincidence(&self) -> bool {
+        self.acks.last.is_some()
+            && nagle::is_no_coincidence(self.len_ns(), self.sent_after_ack_ns())
     }
 
     /// Returns whether a duplicate ACK ended the silence. The data that it reports as received is

@@ -118,7 +118,8 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
         if slices.rest_ns == 0 {
             return slices;
         }
-        if *asked == Scope::Within && gap.turn == Turn::Answers {
+        // A sender that repaired a loss unseen waited for that.
+        if *asked == Scope::Within && (gap.turn == Turn::Answers || gap.repairs_unseen) {
             continue;
         }
         let answer = recogniser(gap, slices.rest_ns);
@@ -144,6 +145,9 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
         false => gap.unseen_ns().saturating_sub(gap.len_ns() - slices.rest_ns),
     };
     slices.take(Slice::plain(Owner::Unknown, unknown_ns));
-    slices.take(application::busy(gap.sender, slices.rest_ns));
+    slices.take(match gap.in_vain {
+        true => Slice::plain(Owner::Server, slices.rest_ns),
+        false => application::busy(gap.sender, slices.rest_ns),
+    });
     slices
 }

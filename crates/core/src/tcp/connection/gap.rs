@@ -79,6 +79,8 @@ impl Knowledge<'_> {
             misses_data: since.misses_data,
             behind_hole: false,
             has_sent_unseen: since.has_sent_unseen,
+            repairs_unseen: since.repairs_unseen,
+            in_vain: false,
             unseen_until_ns: match self.senders[side.peer()].since.end_unseen_ns() {
                 at_ns if since.misses_data => at_ns,
                 _ => 0,
@@ -235,9 +237,11 @@ impl Knowledge<'_> {
 /// known to go on without the algorithm after it has used it.
 pub(super) fn nagle_evidence(sender: &Sender, cold: &Cold, is_ssh: bool) -> NagleEvidence {
     let nagle = sender.history().nagle.evidence;
-    let refuted = if cold.faults().missing_bytes > 0 { 0 } else { nagle.refuted };
     let nagle = if is_ssh { nagle } else { nagle.of_steady_sender() };
-    NagleEvidence { refuted, ..nagle }
+    if cold.faults().missing_bytes > 0 {
+        return NagleEvidence { refuted: 0, ends_of_writes: 0, ..nagle };
+    }
+    nagle
 }
 
 /// Queueing delay behind the vantage of what `sender`, which `side` is, sends, ns: the delay of ACKs, if
