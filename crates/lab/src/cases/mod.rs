@@ -13,6 +13,7 @@ mod dns;
 mod failures;
 mod healthy;
 mod healthy_programs;
+mod http2_flow_control;
 mod http_100_continue;
 mod jdk_httpserver;
 mod loss;
@@ -48,6 +49,8 @@ pub const CASES: &[Case] = &[
     send_buffer::CASE,
     receive_window::CASE,
     receive_window::LAN,
+    http2_flow_control::CASE,
+    http2_flow_control::LAN,
     loss::RANDOM,
     loss::SINGLE,
     loss::TAIL,
