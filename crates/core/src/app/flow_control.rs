@@ -10,6 +10,7 @@
 //! how many bytes were sent, but not how many of them were headers: few numbers are possible, and a
 //! sender stands at an edge if one of them leads there.
 
+use super::thresholds::{MISSING_HEADERS, UNFRAMED_WINDOW_MIN_BYTES};
 use crate::capture::FrameId;
 use crate::wire::{BySide, Side};
 
@@ -30,13 +31,6 @@ const EDGES_MAX: usize = 32;
 /// Maximum number of streams with a window of their own; beyond it the oldest is forgotten.
 const STREAMS_MAX: usize = 64;
 
-/// Number of possible numbers of missing headers. The chance that one of them leads to an edge where the
-/// sender does not stand is this number by the size of the window.
-const HEADER_COUNTS: u64 = 16;
-/// Least size of a window whose edge is looked for beyond missing headers, bytes: the chance is 1/512,
-/// that of a habit of three times with one in eight.
-const BLIND_WINDOW_MIN_BYTES: u64 = HEADER_COUNTS * 512;
-
 /// When and where bytes passed the vantage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passing {
@@ -44,6 +38,8 @@ pub struct Passing {
     pub time_ns: u64,
     /// The frame that carried them.
     pub frame: FrameId,
+    /// Payload of its segment, bytes.
+    pub payload_bytes: u32,
 }
 
 /// A window that a sender of DATA had used up, and the grant that it waited for.
@@ -72,6 +68,8 @@ struct Window {
     limit: i64,
     size: u64,
     edges: Vec<Edge>,
+    /// More was sent than was granted: a grant was not captured, and the limit is unknown.
+    is_unknown: bool,
 }
 
 impl Window {
@@ -97,18 +95,20 @@ impl Window {
         self.sent = self.sent.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
         let sent = self.sent;
         // Beyond missing headers, up to this many bytes are no data.
-        let margin = (HEADER_COUNTS * HEADER_BYTES) as i64;
+        let margin = (MISSING_HEADERS * HEADER_BYTES) as i64;
+        self.is_unknown |= bytes > 0 && sent > self.limit.max(0).saturating_add(margin);
         self.edges.retain(|edge| edge.limit >= sent - margin);
     }
 
     /// Returns the first grant behind the position `sent`, if that is an edge.
     fn at(&self, sent: i64) -> Option<Passing> {
-        self.edges.iter().find(|edge| edge.limit == sent).map(|edge| edge.granted)
+        let edge = self.edges.iter().find(|edge| edge.limit == sent && !self.is_unknown);
+        edge.map(|edge| edge.granted)
     }
 
     /// Returns whether nothing more may be sent from position `sent` on, as far as was seen.
     fn is_closed_at(&self, sent: i64) -> bool {
-        self.limit <= sent
+        self.limit <= sent && !self.is_unknown
     }
 }
 
@@ -173,9 +173,9 @@ impl Credits {
         let last = self.last?;
         let more = self.unframed.map_or(0, |bytes| self.most_data(bytes)) as i64;
         let stream = self.streams.iter().find(|(of, _)| *of == last).map(|(_, window)| window)?;
-        let counts = if self.unframed.is_some() || self.is_inexact { HEADER_COUNTS } else { 1 };
+        let counts = if self.unframed.is_some() || self.is_inexact { MISSING_HEADERS } else { 1 };
         (0..counts).map(|count| count * HEADER_BYTES).find_map(|headers| {
-            let is_sure = |window: &Window| counts == 1 || window.size >= BLIND_WINDOW_MIN_BYTES;
+            let is_sure = |window: &Window| counts == 1 || window.size >= UNFRAMED_WINDOW_MIN_BYTES;
             let of = |window: &Window, is_of_stream| {
                 let granted = window.at(window.sent + more - headers as i64)?;
                 let window_bytes = window.size;
@@ -316,7 +316,7 @@ mod tests {
     const S: Side = Side::Server;
 
     fn at(time_ns: u64) -> Passing {
-        Passing { time_ns, frame: FrameId::default() }
+        Passing { time_ns, ..Passing::default() }
     }
 
     fn grant(flow: &mut FlowControl, stream: u32, bytes: u32, time_ns: u64) {

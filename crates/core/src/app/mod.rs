@@ -72,6 +72,7 @@ mod sql;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod thresholds;
 mod tls;
 mod words;
 

@@ -205,9 +205,7 @@ impl Gap {
     /// end, ns; `None` if the grant took effect at another time.
     pub fn after_credit_ns(&self) -> Option<u64> {
         let effect_ns = self.credit_effect_ns()?;
-        let latest_ns = self.end_ns + self.rtt.sender_ns / ALIKE_PART;
-        (self.start_ns < effect_ns && effect_ns <= latest_ns)
-            .then(|| self.end_ns.saturating_sub(effect_ns))
+        (self.start_ns < effect_ns).then(|| self.end_ns.checked_sub(effect_ns)).flatten()
     }
 
     /// Time of the silence beyond a round trip in which the receiver granted nothing to a sender that

@@ -20,7 +20,8 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let Some(credit) = gap.credit else { return proof.add_silence(gap) };
     proof.add_frame_before(gap, "flight_end");
     let (frame, time_ns, from) = (credit.granted.frame, credit.granted.time_ns, gap.sender.peer());
-    proof.add_frame("window_update", Sighting { frame, time_ns, payload_bytes: 0, from });
+    let payload_bytes = credit.granted.payload_bytes;
+    proof.add_frame("window_update", Sighting { frame, time_ns, payload_bytes, from });
     proof.add_frame_after(gap, "released");
     proof.add_fact("http2_window_bytes", Fact::Bytes(credit.window_bytes));
     let scope = if credit.is_of_stream { "stream" } else { "connection" };

@@ -450,7 +450,8 @@ impl Connection {
         let (since_ns, rtt_ns) = (self.timeline.cursor_ns, self.path.known_rtt_ns(side));
         let at_once_ns = since_ns + rtt_ns + HOST_DELAY_MAX_NS;
         self.framer.set_late(since_ns > 0 && segment.time_ns > at_once_ns);
-        self.framer.set_passing(Passing { time_ns: segment.time_ns, frame: segment.frame });
+        let &Segment { time_ns, frame, payload_len: payload_bytes, .. } = segment;
+        self.framer.set_passing(Passing { time_ns, frame, payload_bytes });
         let range = (start, segment.payload_len);
         self.read(side, shared, |stream, early, reader| {
             stream.push(side, range, payload, early, &mut |side, bytes, lost, end| {
