@@ -166,11 +166,12 @@ impl Flow {
         self.offers_sack || self.by(side.peer(), self.segs.len()).any(|seg| !seg.sack.is_empty())
     }
 
-    /// Greatest payload that `side` may send by what its peer announced, without options, or, where that
-    /// was not captured, what the link may carry.
+    /// Greatest payload that `side` may send by what its peer announced, less timestamps, if both ends
+    /// agreed to use them (RFC 7323 §2.2), or, where that was not captured, what the link may carry.
     pub fn mss(&self, side: Side) -> i64 {
         let announced = self.by(side.peer(), self.segs.len()).find_map(|seg| seg.mss);
-        let stamps = self.by(side, self.segs.len()).any(|seg| seg.tsval.is_some());
+        let mut after_syn = self.by(side, self.segs.len()).filter(|it| !it.has(TcpFlags::SYN));
+        let stamps = after_syn.any(|it| it.tsval.is_some());
         announced.unwrap_or(self.mss_unknown) - if stamps { 12 } else { 0 }
     }
 

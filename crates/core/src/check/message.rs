@@ -6,6 +6,9 @@ use crate::wire::{Endpoint, Segment};
 /// Type PTR (RFC 1035 §3.2.2), the last two bytes of a question.
 const PTR: [u8; 2] = [0, 12];
 
+/// Ends of the names that stand for addresses (RFC 1035 §3.5, RFC 3596 §2.5), as in a message.
+const REVERSE_ZONES: [&[u8]; 2] = [b"\x07in-addr\x04arpa\0", b"\x03ip6\x04arpa\0"];
+
 /// A DNS message over UDP or TCP. One that cannot be read has no question.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Message {
@@ -46,9 +49,9 @@ impl Message {
         self.question.split_last_chunk::<2>().map_or(&[], |(name, _)| name)
     }
 
-    /// Returns whether it asks for the name of an address.
+    /// Returns whether it asks for the name of an address. Services are found by PTR too (RFC 6763 §4).
     pub fn is_reverse(&self) -> bool {
-        self.question.ends_with(&PTR)
+        self.question.ends_with(&PTR) && REVERSE_ZONES.iter().any(|zone| self.name().ends_with(zone))
     }
 }
 

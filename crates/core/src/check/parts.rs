@@ -170,7 +170,7 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
             holds(case.seg(index)?.from == Side::Server, "is not the server's")?;
             carries(case, at, index)
         },
-        (C::PathRtt | C::Bandwidth | C::ClientThink, "response") => {
+        (C::PathRtt | C::Bandwidth | C::ClientThink | C::ErrorResponses, "response") => {
             |case, _, index| {
                 let seg = case.seg(index)?;
                 // The end of a response that only its FIN shows carries no data.

@@ -117,9 +117,11 @@ pub(super) fn of(cause: Cause, other: Cause, why: &str) -> Option<Checker> {
             holds(first, "no SYN-ACK follows the first SYN")
         },
         (_, _, "established" | "completes") => established,
-        (_, _, "before_established") => |case, _| {
-            let said = |it: &Seg| it.len > 0 && it.from == Side::Server;
-            holds(!case.flow.segs.iter().any(said), "the server had sent data")?;
+        (_, _, "before_established") => |case, chain| {
+            // The ports may belong to another connection before or later.
+            let mut attempt = case.flow.segs.iter().take(chain.end + 1).skip(chain.first);
+            let said = attempt.any(|it| it.len > 0 && it.from == Side::Server);
+            holds(!said, "the server had sent data")?;
             let mut answers = case.flow.by(Side::Server, case.flow.segs.len());
             let refused = match case.fact("reporter") {
                 Some(_) => case.finding.evidence.iter().any(|it| it.part == "icmp"),

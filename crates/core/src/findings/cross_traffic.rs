@@ -228,7 +228,7 @@ impl SmallExchange {
         let ns = self.reported_ns + wait.ns();
         let mut proof = Proof::default();
         proof.add_request(self.first);
-        proof.add_frame("response", self.last);
+        proof.add_response(self.last);
         proof.add_fact("base_rtt_ns", Fact::Ns(wait.base_ns));
         let round_trips = 1 + u64::from(self.connects);
         proof.add_fact("loaded_rtt_ns", Fact::Ns(wait.base_ns + ns / round_trips));

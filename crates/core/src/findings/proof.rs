@@ -37,6 +37,13 @@ impl Proof {
         }
     }
 
+    /// Adds the last frame of an exchange, unless its client ended it, with an ACK, a FIN or a RST.
+    pub fn add_response(&mut self, last: Sighting) {
+        if last.from == Side::Server {
+            self.add_frame("response", last);
+        }
+    }
+
     /// Adds the frame before the silence.
     pub fn add_frame_before(&mut self, gap: &Gap, part: &'static str) {
         self.add_frame(part, gap.last);

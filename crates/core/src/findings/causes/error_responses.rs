@@ -47,7 +47,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         }
     } else {
         proof.add_request(exchange.first);
-        proof.add_frame("response", exchange.last);
+        proof.add_response(exchange.last);
         // A stream may end in the midst of its answer.
         let is_whole = exchange.is_complete() && is_answer && !error.is_some_and(ends_stream);
         proof.rule_out(Cause::Reset, "complete", is_whole);

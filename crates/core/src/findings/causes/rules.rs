@@ -113,10 +113,10 @@ impl Cost {
         ruled_out: |_, _, _| Vec::new(),
     };
 
-    /// Adds the first and the last frame of an exchange.
+    /// Adds the first frame of an exchange, and its last one if that is of the response.
     pub(super) fn add_ends(sample: &Sample, proof: &mut Proof) {
         proof.add_request(sample.first);
-        proof.add_frame("response", sample.last);
+        proof.add_response(sample.last);
     }
 }
 

@@ -34,8 +34,8 @@ impl Awaited<'_> {
         if kind == Kind::Reordered && sender.history().holes.continues_at(start, sender.space.nxt) {
             return true;
         }
-        if arrived && matches!(kind, Kind::Retransmission(_)) {
-            // No side waited for this retransmission.
+        let waited_for = !arrived && !self.cold.is_aside(side, start);
+        if matches!(kind, Kind::Retransmission(_)) && !waited_for {
             return false;
         }
         if self.is_outside_exchanges(side, kind) || self.repairs_after_close(side, kind, start) {

@@ -46,8 +46,21 @@ pub(super) struct ColdState {
     pub kept: Vec<Box<Exchange>>,
     /// Evidence that a proxy acknowledges in the name of the server.
     pub relay: Relay,
+    /// The last data for which no exchange waited.
+    pub aside: Option<AsideData>,
     /// The connection is a copy of one with other addresses, and is reported only with those.
     pub is_copy: bool,
+}
+
+/// Data for which no exchange waited, by positions in the stream of its sender: a closing alert, for
+/// example.
+#[derive(Clone, Copy)]
+pub(super) struct AsideData {
+    pub sender: Side,
+    /// Position of its first byte.
+    pub start: u64,
+    /// Position after its last byte.
+    pub end: u64,
 }
 
 impl ColdState {
@@ -67,11 +80,19 @@ impl ColdState {
             faults,
             kept,
             relay: _,
+            aside: _,
             is_copy: _,
         } = self;
         let is_recorded = trace.is_some() || queue_delay.is_some();
         let is_odd = icmp_report.is_some() || faults.is_some() || ending.is_some();
         kept.is_empty() && !is_recorded && !is_odd && questions.are_settled_except(is_known)
+    }
+
+    /// Keeps `data` as that for which no exchange waited, with what directly precedes it.
+    pub fn set_aside(&mut self, data: AsideData) {
+        let precedes = |it: &AsideData| it.sender == data.sender && it.end == data.start;
+        let start = self.aside.filter(precedes).map_or(data.start, |it| it.start);
+        self.aside = Some(AsideData { start, ..data });
     }
 }
 
@@ -122,6 +143,13 @@ impl Cold {
     /// Number of RSTs that their receivers ignored, since the connection went on.
     pub fn ignored_resets(&self) -> u64 {
         self.get().map_or(0, |cold| cold.ignored_resets.into())
+    }
+
+    /// Returns whether no exchange waited for the byte at `position` of `side`.
+    #[inline]
+    pub(super) fn is_aside(&self, side: Side, position: u64) -> bool {
+        let aside = self.get().and_then(|cold| cold.aside);
+        aside.is_some_and(|it| it.sender == side && (it.start..it.end).contains(&position))
     }
 
     /// State of the ending, once it has begun.

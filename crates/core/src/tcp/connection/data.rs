@@ -7,6 +7,7 @@ use crate::judge::{Gap, Recovery};
 use crate::model::{Owner, Sighting, Slices};
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::asked::{is_unreadable, passed, request_overlaps};
+use crate::tcp::connection::cold::AsideData;
 use crate::tcp::connection::faults::note_size;
 use crate::tcp::connection::place::{
     arrives, has_not_heard, is_awaited_here, is_beside_receiver, is_beside_sender,
@@ -505,7 +506,7 @@ impl Connection {
         content: &Content,
         shared: &mut Shared,
     ) {
-        let &Data { side, segment, .. } = data;
+        let &Data { side, segment, start, end, .. } = data;
         let is_aside = matches!(content.meaning, Meaning::Aside { .. });
         if ended.is_awaited && !is_aside {
             move_cursor(&mut self.timeline, &mut self.senders, side, segment.time_ns);
@@ -524,6 +525,7 @@ impl Connection {
                 self.timeline.exchanges.touch(Sighting::of(side, segment));
             }
             Meaning::Aside { is_unsolicited } => {
+                self.cold.get_or_create().set_aside(AsideData { sender: side, start, end });
                 let count = u32::from(is_unsolicited);
                 let unsolicited = &mut self.timeline.pattern.unsolicited;
                 *unsolicited = unsolicited.saturating_add(count);
