@@ -81,7 +81,7 @@ pub(super) fn head(
 
 /// Returns whether `framing` ends with the header of an RST_STREAM, SETTINGS, GOAWAY or WINDOW_UPDATE frame
 /// (RFC 9113 §4.1, §6.4, §6.5, §6.8, §6.9).
-fn is_frame_of_numbers(framing: &[u8]) -> bool {
+pub(super) fn is_frame_of_numbers(framing: &[u8]) -> bool {
     matches!(framing, [.., 3 | 4 | 7 | 8, _, _, _, _, _])
 }
 

@@ -78,9 +78,9 @@ impl Window {
         Self { limit, size: bytes, ..Self::default() }
     }
 
-    /// Moves the limit by `bytes`, which are negative if the receiver has made all windows smaller
+    /// Moves the limit by `bytes`, when `more` bytes of unknown framing were sent; they are negative if the receiver has made all windows smaller
     /// (RFC 9113 §6.9.2).
-    fn grant(&mut self, bytes: i64, granted: Passing) {
+    fn grant(&mut self, bytes: i64, more: i64, granted: Passing) {
         if bytes > 0 {
             if self.edges.len() == EDGES_MAX {
                 self.edges.remove(0);
@@ -88,7 +88,7 @@ impl Window {
             self.edges.push(Edge { limit: self.limit, granted });
         }
         self.limit = self.limit.saturating_add(bytes);
-        self.size = self.size.max(self.limit.saturating_sub(self.sent).max(0) as u64);
+        self.size = self.size.max(self.limit.saturating_sub(self.sent + more).max(0) as u64);
     }
 
     fn send(&mut self, bytes: u64) {
@@ -243,9 +243,10 @@ impl FlowControl {
         };
         let bytes = i64::from(increment & 0x7fff_ffff);
         let credits = &mut self.senders[from.peer()];
+        let more = credits.unframed.map_or(0, |bytes| credits.most_data(bytes)) as i64;
         match stream {
-            0 => credits.connection.grant(bytes, granted),
-            _ => credits.stream(stream).grant(bytes, granted),
+            0 => credits.connection.grant(bytes, more, granted),
+            _ => credits.stream(stream).grant(bytes, more, granted),
         }
     }
 
@@ -260,7 +261,7 @@ impl FlowControl {
                     let more = value as i64 - credits.initial as i64;
                     credits.initial = value;
                     for (_, window) in &mut credits.streams {
-                        window.grant(more, granted);
+                        window.grant(more, 0, granted);
                     }
                 }
                 SETTINGS_MAX_FRAME_SIZE => credits.frame_max = value.max(FRAME_MAX_BYTES),

@@ -51,7 +51,8 @@ impl Message {
 
     /// Returns whether it asks for the name of an address. Services are found by PTR too (RFC 6763 §4).
     pub fn is_reverse(&self) -> bool {
-        self.question.ends_with(&PTR) && REVERSE_ZONES.iter().any(|zone| self.name().ends_with(zone))
+        self.question.ends_with(&PTR)
+            && REVERSE_ZONES.iter().any(|zone| self.name().ends_with(zone))
     }
 }
 
