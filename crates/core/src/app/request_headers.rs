@@ -179,9 +179,11 @@ mod tests {
     #[test]
     fn a_call_of_grpc_is_its_service_and_method() {
         let mut headers = RequestHeaders::default();
-        let block = b"\x83\x86\x44\x1c/helloworld.Greeter/SayHello\x5f\x10application/grpc";
-        assert_eq!(kind(&mut headers, block), "gRPC /helloworld.Greeter/SayHello");
-        assert_eq!(kind(&mut headers, b"\x83\xbf\xbe"), "gRPC /helloworld.Greeter/SayHello");
+        let block = b"\x83\x86\x44\x1b/helloworld.Greeter/GetUser\x5f\x10application/grpc";
+        assert_eq!(kind(&mut headers, block), "gRPC /helloworld.Greeter/GetUser");
+        let values = b"\x83\x04\x0f/shop.zQ9x7/zQ9\x0f\x10\x10application/grpc";
+        assert_eq!(kind(&mut headers, values), "gRPC /shop.{id}/{id}");
+        assert_eq!(kind(&mut headers, b"\x83\xbf\xbe"), "gRPC /helloworld.Greeter/GetUser");
     }
 
     #[test]
