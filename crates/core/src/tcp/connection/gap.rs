@@ -11,6 +11,7 @@ use crate::tcp::connection::Connection;
 use crate::tcp::connection::at_end::is_amid_request;
 use crate::tcp::connection::cold::Cold;
 use crate::tcp::connection::doubt::more_queued;
+use crate::tcp::connection::place::is_beside_sender;
 use crate::tcp::path::Path;
 use crate::tcp::sender::{Sender, SinceDeparture};
 use crate::tcp::sequence::ORIGIN;
@@ -127,7 +128,7 @@ impl Knowledge<'_> {
             (0, 0, 0)
         };
         let sender = &self.senders[side];
-        let ahead_ns = ahead_ns(sender).min(end_ns - start_ns);
+        let ahead_ns = self.ahead_ns(side).min(end_ns - start_ns);
         let (busy_ns, behind_ns, stood_ns) = if continues {
             let busy_ns = busy_ns.max(behind_ns_of(sender, self.path, side).min(end_ns - start_ns));
             (busy_ns.max(ahead_ns), 0, ahead_ns.saturating_sub(busy_ns))
@@ -145,6 +146,19 @@ impl Knowledge<'_> {
         let last = since.acks.last.map(|ack| self.unless_it_closes(side.peer(), ack));
         let queued_ns = self.senders[side.peer()].clock.queued_ns();
         Acks { last, queued_ns, ..since.acks }
+    }
+
+    /// Time for which a queue before the vantage lengthens a silence of `side`, ns, as its timestamp shows.
+    /// On the host of that side there is no way that could delay it: its clock lags there, as those of
+    /// hosts do that count no ticks while they are idle. A segment that leaves with nothing in flight waits
+    /// in no queue of its own: only what delays it more than the one before counts.
+    fn ahead_ns(&self, side: Side) -> u64 {
+        let sender = &self.senders[side];
+        match sender.space.flight() {
+            _ if is_beside_sender(self.setup, self.path, side) => 0,
+            0 => sender.clock.grown_ns(),
+            _ => sender.clock.queued_ns(),
+        }
     }
 
     /// Returns whether a flight that began at position `begin` may have begun before the capture.
@@ -238,14 +252,4 @@ fn behind_ns_of(sender: &Sender, path: &Path, side: Side) -> u64 {
             .as_ref()
             .is_some_and(|bulk| bulk.is_spaced_by_sender() || bulk.reader_is_behind);
     if clocked { behind_ns } else { 0 }
-}
-
-/// Delay before the vantage of what `sender` sends, ns, as its timestamp shows. A segment that leaves with
-/// nothing in flight waits in no queue of its own: only what delays it more than the one before
-/// lengthens the silence.
-fn ahead_ns(sender: &Sender) -> u64 {
-    match sender.space.flight() {
-        0 => sender.clock.grown_ns(),
-        _ => sender.clock.queued_ns(),
-    }
 }
