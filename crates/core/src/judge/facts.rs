@@ -29,6 +29,7 @@ impl Gap {
             group("acknowledgment", self.acknowledgment()),
             group("flight", self.flight()),
             group("window", self.window()),
+            group("HTTP/2 flow control", self.credit()),
             group("loss", self.loss()),
             group("Nagle's algorithm", self.nagle()),
             group("pace", self.pace()),
@@ -102,6 +103,20 @@ impl Gap {
             ("room in it", or_unknown(room)),
             ("closed for", duration(self.window.closed_ns)),
             ("has limited this sender before", yes(self.window.limited_before)),
+        ]
+    }
+
+    fn credit(&self) -> Vec<(&'static str, String)> {
+        let Some(credit) = self.credit else { return vec![("used-up window", "none".into())] };
+        let of = if credit.is_of_stream { "of the stream" } else { "of the connection" };
+        vec![
+            ("used-up window", of.into()),
+            ("its size", bytes(credit.window_bytes)),
+            ("granted by", format!("frame {}", credit.granted.frame.number())),
+            (
+                "from the effect of the grant to the end of the silence",
+                self.after_credit_ns().map_or("not in it".into(), duration),
+            ),
         ]
     }
 

@@ -28,6 +28,7 @@ pub use repair::{Recovery, Repair};
 pub use round_trips::RoundTrips;
 pub use unsent::Unsent;
 
+use crate::app::Credit;
 use crate::judge::thresholds::{
     ACK_TRAIN_NS, ALIKE_PART, AT_ONCE_PART, DELAYED_ACK_MIN_NS, HABIT_MIN, HOST_DELAY_MAX_NS,
     HOST_DELAY_NS,
@@ -110,6 +111,8 @@ pub struct Gap {
     pub bottleneck: Bottleneck,
     /// The application protocol.
     pub protocol: ProtocolState,
+    /// The window of HTTP/2 that the sender had used up, if it was granted more.
+    pub credit: Option<Credit>,
 }
 
 impl Gap {
@@ -202,6 +205,26 @@ impl Gap {
         let early_ns = self.rtt.base_ns - self.rtt.base_ns / ALIKE_PART;
         self.losses.repeated_ns > self.start_ns
             && (early_ns..=self.rtt.base_ns + self.trigger_tolerance_ns()).contains(&after_ns)
+    }
+
+    /// Earliest time at which a segment that the grant released can pass the vantage, ns, if the sender
+    /// had used up a window of HTTP/2.
+    pub fn credit_effect_ns(&self) -> Option<u64> {
+        self.credit.map(|credit| credit.granted.time_ns + self.rtt.sender_ns)
+    }
+
+    /// Time from the effect of the grant, before which the sender had used up a window of HTTP/2, to the
+    /// end, ns; `None` if the grant took effect at another time.
+    pub fn after_credit_ns(&self) -> Option<u64> {
+        let effect_ns = self.credit_effect_ns()?;
+        (self.start_ns < effect_ns).then(|| self.end_ns.checked_sub(effect_ns)).flatten()
+    }
+
+    /// Time of the silence beyond a round trip in which the receiver granted nothing to a sender that
+    /// had used up a window of HTTP/2, ns.
+    pub fn credit_late_ns(&self) -> u64 {
+        let waited_ns = self.credit_effect_ns().map_or(0, |ns| ns.saturating_sub(self.start_ns));
+        waited_ns.saturating_sub(self.rtt.base_ns)
     }
 
     /// Time from the effect of the first ACK to the end, ns; without an ACK, more than the length

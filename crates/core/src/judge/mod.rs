@@ -13,6 +13,7 @@ mod delayed_ack;
 mod facts;
 mod flight;
 mod gap;
+mod http2_flow_control;
 mod http_100_continue;
 mod loss;
 mod nagle_delayed_ack;
@@ -63,6 +64,7 @@ const RECOGNISERS: &[(&str, Scope, Recogniser)] = &[
     ("http_100_continue", Scope::Always, http_100_continue::recognise),
     ("zero_window", Scope::Always, zero_window::recognise),
     ("receive_window", Scope::Always, receive_window::recognise),
+    ("http2_flow_control", Scope::Within, http2_flow_control::recognise),
     ("nagle_delayed_ack", Scope::Within, nagle_delayed_ack::recognise),
     ("delayed_ack", Scope::Within, delayed_ack::recognise),
     ("send_buffer, small writes", Scope::Within, small_writes::recognise),

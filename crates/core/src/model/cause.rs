@@ -95,6 +95,11 @@ causes! {
         family: Window, owners: &[Owner::ZeroWindow], culprit: Receiver,
         repeats_or_waits: true, ..FAULT
     }
+    /// The window of an HTTP/2 stream or connection is below the bandwidth-delay product, or its
+    /// receiver does not read.
+    Http2FlowControl = "http2_flow_control" {
+        family: Window, owners: &[Owner::Http2FlowControl], culprit: Receiver, revised: true, ..FAULT
+    }
     /// The congestion window is still growing.
     SlowStart = "slow_start" {
         family: Window, owners: &[Owner::CongestionWindow], culprit: Sender,

@@ -20,7 +20,8 @@ fn culprits(cause: Cause) -> &'static [Role] {
         | Cause::SendBuffer
         | Cause::SlowStart
         | Cause::ReceiveWindow
-        | Cause::ZeroWindow => &[Role::Client, Role::Server],
+        | Cause::ZeroWindow
+        | Cause::Http2FlowControl => &[Role::Client, Role::Server],
         Cause::Reset | Cause::IdleReset => &[Role::Client, Role::Server, Role::Network],
         Cause::AcceptQueueOverflow
         | Cause::Refused

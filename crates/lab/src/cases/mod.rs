@@ -14,6 +14,7 @@ mod failures;
 mod healthy;
 mod healthy_programs;
 mod host_work;
+mod http2_flow_control;
 mod http_100_continue;
 mod jdk_httpserver;
 mod loss;
@@ -49,6 +50,8 @@ pub const CASES: &[Case] = &[
     send_buffer::CASE,
     receive_window::CASE,
     receive_window::LAN,
+    http2_flow_control::CASE,
+    http2_flow_control::LAN,
     loss::RANDOM,
     loss::SINGLE,
     loss::TAIL,

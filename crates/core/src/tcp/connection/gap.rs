@@ -98,6 +98,7 @@ impl Knowledge<'_> {
             pace: Pace::default(),
             bottleneck,
             protocol: self.protocol_in_gap(side, continues),
+            credit: self.framer.credit(side),
         };
     }
 
