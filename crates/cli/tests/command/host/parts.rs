@@ -1,6 +1,7 @@
 //! `tcpwhy host` where the fault is CPU time, the packet filter, a dead host, or a table of the
 //! kernel, each with what is healthy beside it.
 
+use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
