@@ -7,6 +7,9 @@ TCPWHY_DEV := $(TARGET)/debug/tcpwhy
 CAPTURE ?= testdata/captures/nginx_nodelay_off.pcap
 FUZZ_SECONDS ?= 20
 PREFIX ?= /usr/local
+# Runs the analysis in a browser; everything that reads captures is in it.
+PAGE := $(TARGET)/page/tcpwhy.html
+CORE := $(TARGET)/wasm32-unknown-unknown/page/tcpwhy_browser.wasm
 # musl is linked into the binary; glibc would still look for libraries of the system at run time.
 STATIC := $(shell uname -m)-unknown-linux-musl
 
@@ -14,7 +17,7 @@ STATIC := $(shell uname -m)-unknown-linux-musl
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help run build test verify lint bench bench-live bench-active bench-spark fuzz pins web web-check web-sources web-pages picture wheel install install-lab deb static completions clean
+.PHONY: help run build test verify lint bench bench-live bench-active bench-dns bench-spark fuzz pins web page web-check web-sources web-pages picture wheel install install-lab uninstall deb static completions clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -54,6 +57,9 @@ bench-live: build ## what watching costs a saturated server, beside tcpdump and 
 bench-active: build ## `load` beside wrk: requests a second for each core, percentiles, a server that stalls
 	TCPWHY=$(TCPWHY) bench/active.sh
 
+bench-dns: build ## waits that `dns` computes beside those of getaddrinfo, in 43 configurations (root; about 3 minutes)
+	bench/dns.py $(TCPWHY)
+
 bench-spark: wheel ## Spark beside one process: user CPU, memory of the driver, 1 and 2 executors (Java; 3 GB in BENCH_FOLDER; half an hour)
 	cargo build --profile wheel --locked -p tcpwhy-core --example multiply
 	MULTIPLY=$(TARGET)/wheel/examples/multiply PYTHONPATH=$$(realpath $(TARGET)/wheel-alone/lib/python*/site-packages) \
@@ -70,14 +76,21 @@ pins: ## measure which traces and tests depend on each threshold, and write them
 web: web/node_modules/.package-lock.json ## build the page of `tcpwhy report` from web/ (node), to be committed
 	cd web && npm run --silent build
 
+page: web/node_modules/.package-lock.json ## build TARGET/page/tcpwhy.html: tcpwhy in a browser, one file (rustup, clang, node)
+	@scripts/setup.sh page
+	CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS='-C target-feature=+simd128' \
+		cargo build --locked -p tcpwhy-browser --target wasm32-unknown-unknown --profile page
+	@mkdir -p $(dir $(PAGE))
+	cd web && node build.mjs --page $(abspath $(CORE)) $(abspath $(PAGE))
+
 web-check: web-sources web-pages ## both of the next two
 
 web-sources: web/node_modules/.package-lock.json ## check that the committed page is what web/ builds
 	cd web && npm run --silent check
 
-web-pages: web/node_modules/.package-lock.json ## test the page in Chromium (BUILT=PROGRAM: with this one)
+web-pages: page ## test both pages in Chromium (BUILT=PROGRAM: with this one)
 	$(if $(BUILT),,cargo build --locked -p tcpwhy)
-	cd web && TCPWHY=$(abspath $(or $(BUILT),$(TCPWHY_DEV))) npm run --silent test
+	cd web && TCPWHY=$(abspath $(or $(BUILT),$(TCPWHY_DEV))) TCPWHY_PAGE=$(abspath $(PAGE)) npm run --silent test
 
 picture: ## draw the terminal's picture in README (docs/terminal.svg; python3)
 	cargo build --locked -p tcpwhy
@@ -113,6 +126,19 @@ install: ## install the binary, man pages and shell completions below PREFIX (bu
 install-lab: ## install the same of the lab, which `tcpwhy lab` runs
 	@test -x $(TCPWHY)-lab || $(MAKE) build
 	$(call install-program,$(TCPWHY)-lab,tcpwhy-lab)
+
+# uninstall-program NAME: what install-program has installed.
+define uninstall-program
+	rm -f $(DESTDIR)$(PREFIX)/bin/$(1) \
+		$(DESTDIR)$(PREFIX)/share/man/man1/$(1).1 $(DESTDIR)$(PREFIX)/share/man/man1/$(1)-*.1 \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$(1) \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$(1) \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$(1).fish
+endef
+
+uninstall: ## remove what `install` and `install-lab` have installed below PREFIX
+	$(call uninstall-program,tcpwhy)
+	$(call uninstall-program,tcpwhy-lab)
 
 deb: build ## build two Debian packages in TARGET: tcpwhy, and tcpwhy-lab
 	TCPWHY=$(TCPWHY) packaging/deb.sh $(TARGET)

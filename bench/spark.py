@@ -3,7 +3,7 @@
 
 Usage: spark.py FOLDER [GB]     Makes captures in FOLDER, and removes them at the end: four files of 0.5 GB,
 and links to them under other names, so that Spark reads so many GB (20). By connection, the four are read.
-MULTIPLY names the built program that makes them, REPEATS says how often each run is made (3; the least
+MULTIPLY names the built program that makes them, REPEATS says how often each run is made (3; the median
 counts), and WAYS chooses `point` or `connection`. Python has pyspark, and tcpwhy of an optimised build.
 
 CPU time is that of this machine's clock of each process: other work disturbs it little. Times by the clock
@@ -17,6 +17,7 @@ import json
 import math
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,7 @@ MIXES = ["think_looks_nagle", "loss_tail", "nginx_nodelay_off-healthy", "redis_c
 FILE_BYTES = 1 << 29
 TABLES = ("connections", "exchanges", "stalls", "lookups")
 BUCKETS = 256
+"""A number of buckets that is much larger than the default."""
 REPEATS = int(os.environ.get("REPEATS", "3"))
 WAYS = os.environ.get("WAYS", "point connection").split()
 # The targets.
@@ -139,11 +141,9 @@ def one_process(files: list[str], together: bool, tables: tuple[str, ...]) -> di
     return {"user_s": os.times().user - before, "elapsed_s": time.monotonic() - begun}
 
 
-def on_spark(
-    folder: str, work: str, executors: int, by: Any, tables: tuple[str, ...]
-) -> dict[str, Any]:
+def session(work: str, executors: int) -> Any:
+    """Starts Spark."""
     from pyspark.sql import SparkSession
-    from tcpwhy import spark as on_spark
 
     os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
     builder: Any = SparkSession.builder
@@ -158,23 +158,49 @@ def on_spark(
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def driver_mb() -> dict[str, float]:
+    """Returns the largest memory of this process, which is Spark's driver, with its Java and alone."""
+    root = os.getpid()
+    java = [it for it in family(root).values() if it.parent == root and it.program == "java"]
+    python_mb = usage_of(root).peak_mb
+    return {"driver_mb": python_mb + sum(it.peak_mb for it in java), "python_mb": python_mb}
+
+
+def idle(work: str, executors: int, tasks: int) -> dict[str, Any]:
+    """Runs as many jobs and tasks as a diagnosis by connection, which do nothing."""
+    spark = session(work, executors)
+    for count in (1, tasks, tasks, tasks):
+        spark.range(0, count, 1, count).mapInArrow(lambda batches: batches, "id long").count()
+    used = driver_mb()
+    spark.stop()
+    return used
+
+
+def on_spark(
+    folder: str, work: str, executors: int, by: Any, tables: tuple[str, ...], k: int | None
+) -> dict[str, Any]:
+    """Diagnoses a folder on Spark."""
+    from tcpwhy import spark as on_spark
+
+    spark = session(work, executors)
     # Starts the executors and their Python, and loads the package.
     small = str(STORED / "dns_slow.pcap")
     on_spark.diagnose(spark, [small] * 8, by=by, k=2).close()
     root = os.getpid()
     before, begun = Cpu.of(root), time.monotonic()
-    found = on_spark.diagnose(spark, folder, by=by, k=BUCKETS, tables=tables)
+    found = on_spark.diagnose(spark, folder, by=by, k=k, tables=tables)
     elapsed_s, after = time.monotonic() - begun, Cpu.of(root)
-    java = [it for it in family(root).values() if it.parent == root and it.program == "java"]
-    driver_mb = usage_of(root).peak_mb + sum(it.peak_mb for it in java)
+    used = driver_mb()
     reports = found.table("reports").count()
     spark.stop()
     return {
+        **used,
         "workers_s": after.workers - before.workers,
         "executors_s": after.executors - before.executors,
         "elapsed_s": elapsed_s,
-        "driver_mb": driver_mb,
-        "python_mb": usage_of(root).peak_mb,
         "reports": reports,
     }
 
@@ -189,35 +215,49 @@ def measure(name: str, *arguments: object) -> dict[str, Any]:
     return result
 
 
-def least(runs: list[dict[str, Any]], *names: str) -> float:
-    return min(sum(run[name] for name in names) for run in runs)
+def middle(runs: list[dict[str, Any]], *names: str) -> float:
+    """Returns the median of the sum of these figures."""
+    return float(statistics.median(sum(run[name] for name in names) for run in runs))
 
 
-def compare(by: str, files: list[str], folder: Path, work: Path, tables: tuple[str, ...]) -> None:
-    """Prints a run on one executor and on two beside one process; each REPEATS times, in turn."""
+def compare(
+    by: str,
+    files: list[str],
+    folder: Path,
+    work: Path,
+    tables: tuple[str, ...],
+    k: int | None = None,
+) -> None:
+    """Prints a run on one executor and on two beside one process, and the driver's memory beside that of a
+    session that does nothing; each REPEATS times, in turn."""
     one: list[dict[str, Any]] = []
     spark: dict[int, list[dict[str, Any]]] = {1: [], 2: []}
     for _ in range(REPEATS):
         one.append(measure("one_process", files, by == "connection", tables))
         for executors, runs in spark.items():
-            runs.append(measure("on_spark", str(folder), str(work), executors, by, tables))
+            runs.append(measure("on_spark", str(folder), str(work), executors, by, tables, k))
+    nothing = [measure("idle", str(work), 2, len(files) * 4) for _ in range(REPEATS)]
     size = sum(os.stat(name).st_size for name in files) / 1e9
-    alone = least(one, "user_s")
+    alone = middle(one, "user_s")
     target = POINT_CPU_MAX if by == "point" else CONNECTION_CPU_MAX
     what = "reports and tables" if tables else "reports"
-    print(f"by {by}, {what}: {len(files)} files, {size:.1f} GB, k = {BUCKETS}; least of {REPEATS}")
-    print(f"  one process       {alone:7.1f} s user CPU, {least(one, 'elapsed_s'):7.1f} s by the clock")
+    print(f"by {by}, {what}: {len(files)} files, {size:.1f} GB, k = {k or 'default'}; medians of {REPEATS}")
+    print(f"  one process       {alone:7.1f} s user CPU, {middle(one, 'elapsed_s'):7.1f} s by the clock")
     for executors, runs in spark.items():
-        workers = least(runs, "workers_s")
+        workers = middle(runs, "workers_s")
         print(
             f"  {executors} executor(s)     {workers:7.1f} s user CPU in tasks, "
-            f"{workers / alone:.2f} x one process (target {target}); {least(runs, 'executors_s'):.1f} s in "
-            f"Java; {least(runs, 'elapsed_s'):.1f} s by the clock; driver "
-            f"{max(run['driver_mb'] for run in runs):.0f} MB (target {DRIVER_MB_MAX}), of it Python "
-            f"{max(run['python_mb'] for run in runs):.0f} MB; {runs[0]['reports']} reports"
+            f"{workers / alone:.2f} x one process (target {target}); {middle(runs, 'executors_s'):.1f} s in "
+            f"Java; {middle(runs, 'elapsed_s'):.1f} s by the clock; driver "
+            f"{middle(runs, 'driver_mb'):.0f} MB (target {DRIVER_MB_MAX}), of it Python "
+            f"{middle(runs, 'python_mb'):.0f} MB; {runs[0]['reports']} reports"
         )
-    of_one, of_two = (least(runs, "workers_s", "executors_s") for runs in spark.values())
-    by_clock = least(spark[1], "elapsed_s") / 2 / least(spark[2], "elapsed_s")
+    print(
+        f"  idle session      driver {middle(nothing, 'driver_mb'):.0f} MB, of it Python "
+        f"{middle(nothing, 'python_mb'):.0f} MB"
+    )
+    of_one, of_two = (middle(runs, "workers_s", "executors_s") for runs in spark.values())
+    by_clock = middle(spark[1], "elapsed_s") / 2 / middle(spark[2], "elapsed_s")
     print(
         f"  two executors: {100 * of_one / of_two:.0f} % of linear by CPU time (target "
         f"{LINEAR_MIN_PERCENT} %), {100 * by_clock:.0f} % by the clock",
@@ -246,13 +286,15 @@ def main() -> None:
         for path in files:
             shutil.move(path, together)
         names = [str(together / path.name) for path in files]
-        for tables in ((), TABLES) if "connection" in WAYS else ():
-            compare("connection", names, together, work, tables)
+        if "connection" in WAYS:
+            compare("connection", names, together, work, ())
+            compare("connection", names, together, work, (), BUCKETS)
+            compare("connection", names, together, work, TABLES)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--run"]:
-        work = {"one_process": one_process, "on_spark": on_spark}[sys.argv[2]]
+        work: Any = {"one_process": one_process, "on_spark": on_spark, "idle": idle}[sys.argv[2]]
         print(json.dumps(work(*json.loads(sys.argv[3]))))
     else:
         main()

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-version=$("$TCPWHY" --version | awk '{ print $2 }')
+version=$("$TCPWHY" --version | awk 'NR == 1 { print $2 }')
 architecture=$(dpkg --print-architecture)
 
 # package NAME TARGET DESCRIPTION [DEPENDENCY]: what `make TARGET` installs, as a package.

@@ -1,11 +1,13 @@
 #!/bin/bash
 # Installs what is missing on Debian and its kin; silent where nothing is.
 #
-# Usage: setup.sh run|build|lint|fuzz|static|test|web|bare…
+# Usage: setup.sh run|build|lint|fuzz|static|test|web|page|platforms|bare…
 #
 #   run     what compiling needs
 #   build   and clang where it can be had, for the kernel hooks
 #   test    what the tests use; without a JDK, whose tests are skipped where there is none
+#   page    and what compiles for WebAssembly
+#   platforms  what scripts/platforms.sh checks
 #   bare    what makes a bare Debian (scripts/bare-debian.sh)
 set -euo pipefail
 # What root uses is not in the PATH of Debian's ordinary users.
@@ -13,6 +15,7 @@ PATH=$PATH:/usr/sbin:/sbin
 
 rust_min=1.88
 packages=()
+targets=()
 
 # need PROGRAM PACKAGE: the package, unless the program is there.
 need() {
@@ -89,7 +92,7 @@ for what in "$@"; do
     fuzz) need c++ g++ ;;
     static)
         need musl-gcc musl-tools
-        wants_musl=1
+        targets+=("$(uname -m)-unknown-linux-musl")
         ;;
     test)
         need c++ g++
@@ -122,9 +125,17 @@ for what in "$@"; do
         need npm npm
         need chromium chromium
         ;;
+    page)
+        need node nodejs
+        need npm npm
+        # zstd for WebAssembly.
+        need clang clang
+        targets+=(wasm32-unknown-unknown)
+        ;;
+    platforms) targets+=(x86_64-pc-windows-gnu aarch64-apple-darwin) ;;
     bare) need debootstrap debootstrap ;;
     *)
-        echo "usage: setup.sh run|build|lint|fuzz|static|test|web|bare…" >&2
+        echo "usage: setup.sh run|build|lint|fuzz|static|test|web|page|platforms|bare…" >&2
         exit 2
         ;;
     esac
@@ -163,8 +174,7 @@ if [ -n "${toolchain:-}" ]; then
     rustup default "$toolchain"
 fi
 
-if [ -n "${wants_musl:-}" ]; then
-    target=$(uname -m)-unknown-linux-musl
+for target in "${targets[@]}"; do
     if ! [ -e "$(rustc --print target-libdir --target "$target")" ]; then
         if ! command -v rustup >/dev/null || ! rustup target add "$target"; then
             echo "setup: Rust for $target is missing: install Rust with https://rustup.rs and call" \
@@ -172,7 +182,7 @@ if [ -n "${wants_musl:-}" ]; then
             exit 2
         fi
     fi
-fi
+done
 
 if [[ " $* " == *" lint "* || " $* " == *" test "* ]]; then
     for component in fmt clippy; do

@@ -39,7 +39,9 @@ if ! install; then
     [ -z "${CI:-}" ]
     exit
 fi
-cargo build --locked -p tcpwhy -p tcpwhy-python
+# One after the other: built together, the package would have the program's features.
+cargo build --locked -p tcpwhy
+cargo build --locked -p tcpwhy-python
 # As a wheel would install it, but with the files of the sources.
 package=$target/python-package/tcpwhy
 rm -rf "$package"

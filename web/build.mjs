@@ -1,14 +1,20 @@
-// Builds the page of `tcpwhy report` into one file: markup, style sheet, script, and a
-// Content-Security-Policy with their hashes. `--check` says whether the committed file is what this builds.
+// Builds a page into one file: markup, style sheet, script, and a Content-Security-Policy with their
+// hashes.
+//
+//   build.mjs                  the page of `tcpwhy report`, which is committed
+//   build.mjs --check          says whether the committed file is what this builds
+//   build.mjs --page CORE OUT  `tcpwhy.html`, with the analysis as WebAssembly from the file CORE
 
 import { build } from "esbuild";
 import { createHash } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
+import { gzipSync } from "node:zlib";
 
 const here = (path) => new URL(path, import.meta.url);
-const target = here("../crates/cli/src/page/page.html");
+const committed = here("../crates/core/src/page/page.html");
+const EXAMPLE = "nginx_nodelay_off.pcap";
 
-async function bundle(entry) {
+async function bundle(entry, define = {}) {
   const built = await build({
     entryPoints: [here(entry).pathname],
     absWorkingDir: here(".").pathname,
@@ -18,6 +24,7 @@ async function bundle(entry) {
     target: "es2021",
     charset: "ascii",
     legalComments: "inline",
+    define,
     write: false,
   });
   return built.outputFiles[0].text.trim();
@@ -25,36 +32,73 @@ async function bundle(entry) {
 
 const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
-// The licence of what is bundled asks to go with it.
-const licence = (await readFile(here("node_modules/uplot/LICENSE"), "utf8")).trim();
-const script = `/*! uPlot: ${licence} */\n${await bundle("src/main.ts")}`;
-const style = await bundle("src/style.css");
-if (/<\/(script|style)/i.test(script + style)) {
-  throw new Error("the bundle ends the element that it stands in");
+/** The page of a template with a style sheet, a script, what else it may do, and its other slots. */
+async function page({ template, style, script, may = {}, slots = {} }) {
+  // The licence of what is bundled asks to go with it.
+  const licence = (await readFile(here("node_modules/uplot/LICENSE"), "utf8")).trim();
+  script = `/*! uPlot: ${licence} */\n${script}`;
+  if (/<\/(script|style)/i.test(script + style)) {
+    throw new Error("the bundle ends the element that it stands in");
+  }
+  const policy = [
+    "default-src 'none'",
+    `script-src ${[hash(script), ...(may.script ?? [])].join(" ")}`,
+    `style-src ${hash(style)}`,
+    ...(may.else ?? []),
+    "base-uri 'none'",
+    "form-action 'none'",
+  ].join("; ");
+  let text = await readFile(here(template), "utf8");
+  for (const [name, value] of Object.entries({ policy, style, script, ...slots })) {
+    // Replaced by a function: in a string `$` has a meaning.
+    text = text.replace(`{{${name}}}`, () => value);
+  }
+  return text;
 }
-const policy = [
-  "default-src 'none'",
-  `script-src ${hash(script)}`,
-  `style-src ${hash(style)}`,
-  "base-uri 'none'",
-  "form-action 'none'",
-].join("; ");
-const template = await readFile(here("src/page.html"), "utf8");
-// Replaced by functions: in a string `$` has a meaning.
-const page = template
-  .replace("{{policy}}", () => policy)
-  .replace("{{style}}", () => style)
-  .replace("{{script}}", () => script);
 
-if (process.argv.includes("--check")) {
-  const committed = await readFile(target, "utf8");
-  if (committed !== page) {
+async function report() {
+  return page({
+    template: "src/page.html",
+    style: await bundle("src/style.css"),
+    script: await bundle("src/main.ts"),
+  });
+}
+
+async function app(core) {
+  const packed = async (file) => gzipSync(await readFile(file), { level: 9 }).toString("base64");
+  return page({
+    template: "src/app/app.html",
+    style: await bundle("src/app/app.css"),
+    script: await bundle("src/app/app.ts", {
+      WORKER: JSON.stringify(await bundle("src/app/worker.ts")),
+      EXAMPLE: JSON.stringify(EXAMPLE),
+    }),
+    may: {
+      script: ["'wasm-unsafe-eval'"],
+      else: ["worker-src blob:", "connect-src 'none'"],
+    },
+    slots: {
+      core: await packed(core),
+      example: await packed(here(`../testdata/captures/${EXAMPLE}`)),
+    },
+  });
+}
+
+async function write(target, text) {
+  await writeFile(target, text);
+  console.log(`${target.pathname ?? target}: ${Math.ceil(text.length / 1024)} KiB`);
+}
+
+const [task, core, target] = process.argv.slice(2);
+if (task === "--page") {
+  await write(target, await app(core));
+} else if (task === "--check") {
+  if ((await readFile(committed, "utf8")) !== (await report())) {
     console.error(
-      "crates/cli/src/page/page.html is not what web/ builds: run `make web` and commit it",
+      "crates/core/src/page/page.html is not what web/ builds: run `make web` and commit it",
     );
     process.exit(1);
   }
 } else {
-  await writeFile(target, page);
-  console.log(`crates/cli/src/page/page.html: ${Math.ceil(page.length / 1024)} KiB`);
+  await write(committed, await report());
 }

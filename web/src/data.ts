@@ -267,7 +267,8 @@ export interface Data {
   comparison?: Comparison;
 }
 
-function bytes(text: string): ArrayBuffer {
+/** The bytes of a base64 text. */
+export function bytes(text: string): ArrayBuffer {
   const binary = atob(text);
   const array = new Uint8Array(binary.length);
   for (let at = 0; at < binary.length; at++) array[at] = binary.charCodeAt(at);

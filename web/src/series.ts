@@ -8,7 +8,12 @@ export type Column = (number | null)[];
 export type Sender = 0 | 1;
 
 /** Owners of silences in which a sender had used up a limit. */
-const LIMITS = new Set(["send_buffer", "receive_window", "congestion_window"]);
+const LIMITS = new Set([
+  "send_buffer",
+  "receive_window",
+  "http2_flow_control",
+  "congestion_window",
+]);
 
 /** Times are stated to the nanosecond. */
 const NANOSECOND_MS = 1e-6;

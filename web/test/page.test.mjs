@@ -1,5 +1,5 @@
 // The page of `tcpwhy report` in a real browser: no errors, no requests, the numbers of the JSON, and what
-// is in a capture stays text. TCPWHY names the program; CHROMIUM the browser, where it is not Debian's.
+// is in a capture stays text.
 
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
@@ -7,21 +7,14 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { fileURLToPath } from "node:url";
-import { chromium } from "playwright-core";
 import { capture, hostile } from "./capture.mjs";
+import { captures, launch, opened as open, tcpwhy } from "./chromium.mjs";
 
-const root = fileURLToPath(new URL("../../", import.meta.url));
-const tcpwhy = process.env.TCPWHY ?? join(root, "target/debug/tcpwhy");
 const folder = mkdtempSync(join(tmpdir(), "tcpwhy-page-"));
 let browser;
 
 before(async () => {
-  // Root has no sandbox of Chromium's, and the page is ours.
-  browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-    args: ["--no-sandbox"],
-  });
+  browser = await launch();
 });
 
 after(async () => {
@@ -29,7 +22,7 @@ after(async () => {
   rmSync(folder, { recursive: true });
 });
 
-const stored = (name) => join(root, "testdata/captures", name);
+const stored = (name) => join(captures, name);
 const json = (file, ...options) =>
   JSON.parse(
     spawnSync(tcpwhy, [file, "--json", "--no-progress", ...options], { maxBuffer: 1 << 28 }).stdout,
@@ -46,22 +39,9 @@ async function shown(file, { options = [], ...context } = {}) {
 
 /** A page that is there, shown. */
 async function opened(page_file, context = {}) {
-  const tab = await (
-    await browser.newContext({ viewport: { width: 1280, height: 900 }, ...context })
-  ).newPage();
-  const faults = [];
-  tab.on("console", (message) => faults.push(`${message.type()}: ${message.text()}`));
-  tab.on("pageerror", (error) => faults.push(error.message));
-  tab.on("dialog", (dialog) => {
-    faults.push(`dialog: ${dialog.message()}`);
-    void dialog.dismiss();
-  });
-  tab.on("request", (request) => {
-    if (request.url() !== `file://${page_file}`) faults.push(`request: ${request.url()}`);
-  });
-  await tab.goto(`file://${page_file}`);
-  await tab.locator("footer").waitFor();
-  return { tab, faults };
+  const page = await open(browser, page_file, context);
+  await page.tab.locator("footer").waitFor();
+  return page;
 }
 
 const NAMES = [

@@ -9,13 +9,13 @@ use tcpwhy_core::capture::{Block, CaptureSet, FrameId, Open, Progress, Source};
 use tcpwhy_core::check::{Packets, check};
 use tcpwhy_core::drill::{Drill, WhyAt};
 use tcpwhy_core::filter::Pick;
-use tcpwhy_core::join::Sites;
 #[cfg(target_os = "linux")]
-use tcpwhy_core::model::{Checked, ConnectionReport, Finding, Report, units};
+use tcpwhy_core::model::Finding;
+use tcpwhy_core::model::{Checked, ConnectionReport, Report, units};
 use tcpwhy_core::picture::{self, Picture};
 use tcpwhy_core::pipeline::{Analysis, Options};
 use tcpwhy_core::report::{self, Ladder, Why};
-use tcpwhy_core::survey::{self, Survey};
+use tcpwhy_core::survey::{self, Begun, Survey};
 use tcpwhy_core::tables::{self, Rows};
 use tcpwhy_core::wire::{FlowHasher, FlowKey, Packet, Segment, decode};
 
@@ -250,68 +250,19 @@ fn first_look(
     mut progress: impl FnMut(Progress) + Send,
     interrupted: &AtomicBool,
 ) -> Result<First, Error> {
-    let Begun { options, survey, mut capture } =
-        begin(sources, again, options, vantages, interrupted)?;
-    let mut analysis = Analysis::new(options.clone());
     let go_on = || !interrupted.load(Ordering::Relaxed);
+    // A random seed that only this system knows: somebody who makes a capture must not know which
+    // flows have the same hash.
+    let options = Options { seed: RandomState::new().hash_one(0), ..options };
+    let Begun { options, survey, mut capture } =
+        survey::begin(sources, again, options, vantages, &go_on)?;
+    let mut analysis = Analysis::new(options.clone());
     let complete = workers::run(&mut analysis, &mut capture, threads, &mut |capture| {
         progress(capture.progress());
         go_on()
     })? && go_on();
     let report = analysis.finish(capture.inputs());
     Ok(First { report, options, survey, complete })
-}
-
-/// Captures of which nothing but their beginnings and the survey was read.
-pub struct Begun {
-    /// The options, completed by the survey.
-    pub options: Options,
-    /// The places at which the captures were taken.
-    pub survey: Survey,
-    /// The captures, at their first frame.
-    pub capture: CaptureSet,
-}
-
-/// Surveys `sources`, opens them, and completes `options` with what a pass over them needs.
-///
-/// # Errors
-/// [`Error::Capture`] if nothing can be read, [`Error::Join`] and [`Error::JoinOnce`] if the places
-/// cannot be joined.
-pub fn begin(
-    sources: Vec<Source>,
-    again: &dyn Fn() -> Result<Vec<Source>, Error>,
-    mut options: Options,
-    vantages: Option<u8>,
-    interrupted: &AtomicBool,
-) -> Result<Begun, Error> {
-    let go_on = || !interrupted.load(Ordering::Relaxed);
-    let survey = survey(&sources, again, vantages, &go_on)?;
-    options.is_translated = survey.is_translated;
-    let capture = CaptureSet::new(survey.assign_sites(sources))?;
-    options.sites = Sites::of(&capture);
-    options.first_ns = capture.first_ns().unwrap_or(0);
-    // A random seed that only this system knows: somebody who makes a capture must not know which
-    // flows have the same hash.
-    options.seed = RandomState::new().hash_one(0);
-    Ok(Begun { options, survey, capture })
-}
-
-/// Finds out from the packets at which places the captures were taken, unless the user says that it
-/// is one place. A stream can be read only once, so it is not surveyed.
-fn survey(
-    sources: &[Source],
-    again: &dyn Fn() -> Result<Vec<Source>, Error>,
-    vantages: Option<u8>,
-    go_on: &dyn Fn() -> bool,
-) -> Result<Survey, Error> {
-    let once = sources.iter().find(|source| matches!(source.open, Open::Once(_)));
-    match (once, vantages) {
-        (_, Some(1)) => Ok(Survey::default()),
-        (Some(once), Some(_)) => Err(Error::JoinOnce { path: once.name.clone() }),
-        (None, Some(_)) => Ok(survey::survey(again()?, true, go_on)?.required()?),
-        (None, None) if sources.len() > 1 => Ok(survey::survey(again()?, false, go_on)?),
-        (_, None) => Ok(Survey::default()),
-    }
 }
 
 /// Finds the connection that `frame` belongs to.

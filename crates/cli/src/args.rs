@@ -4,7 +4,9 @@ use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 use tcpwhy_core::filter::{Filter, FilterError};
 use tcpwhy_core::pipeline::Options;
+#[cfg(feature = "program")]
 use tcpwhy_probe::http::HttpVersions;
+#[cfg(feature = "program")]
 use tcpwhy_probe::tls::{PemFile, TlsOptions};
 
 /// What is reported: for every command that names causes.
@@ -73,6 +75,7 @@ impl Analysing {
 }
 
 /// The server certificates that are trusted.
+#[cfg(feature = "program")]
 #[derive(Clone, Debug, Args)]
 pub struct Trust {
     /// Trust only the certificates in this file (PEM): the server's own, or its issuer's
@@ -85,6 +88,7 @@ pub struct Trust {
     pub insecure: bool,
 }
 
+#[cfg(feature = "program")]
 impl Trust {
     /// Reads the file, and returns the TLS options for this trust, with resumed sessions.
     pub fn tls(&self, versions: Versions) -> TlsOptions {
@@ -95,6 +99,7 @@ impl Trust {
 }
 
 /// The versions of HTTP that are spoken.
+#[cfg(feature = "program")]
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Versions {
     /// Speak HTTP/1.1 alone [default: over TLS HTTP/2 if the server has it, without TLS HTTP/1.1]
@@ -106,6 +111,7 @@ pub struct Versions {
     pub http2: bool,
 }
 
+#[cfg(feature = "program")]
 impl Versions {
     /// Returns the versions that are offered to a server.
     pub fn http(self) -> HttpVersions {
@@ -171,11 +177,7 @@ pub fn parse_filter(text: &str) -> Result<Filter, FilterError> {
 /// # Errors
 /// It is no number from 0 to 100.
 pub fn parse_percent(text: &str) -> Result<f64, String> {
-    let percent: Option<f64> = text.trim_end_matches(['%', ' ']).parse().ok();
-    match percent {
-        Some(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err("write a number from 0 to 100".into()),
-    }
+    tcpwhy_core::filter::parse_share(text).ok_or_else(|| "write a number from 0 to 100".into())
 }
 
 /// Parses a duration with its unit into nanoseconds.

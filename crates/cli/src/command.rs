@@ -2,31 +2,38 @@
 
 use crate::error::{Error, causes};
 use crate::meant;
-use crate::{
-    annotate, anonymize, compare, explain, load, man, mcp, output, page, program, terminal,
-};
 #[cfg(target_os = "linux")]
-use crate::{dns, doctor, drops, host, probe, sockets, treat, watch};
+use crate::sockets;
+use crate::{annotate, anonymize, compare, explain, mcp, output, page, program, terminal};
+#[cfg(all(feature = "program", target_os = "linux"))]
+use crate::{dns, doctor, drops, host, probe, treat, watch};
+#[cfg(feature = "program")]
+use crate::{load, man};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
+#[cfg(feature = "program")]
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tcpwhy_core::filter::nearest;
 
-/// Text of `--version`: the version, and the parts that this build lacks.
-#[cfg(target_os = "linux")]
+/// Text of `--version`: the version, its commit and platform, and the parts that this build lacks.
+#[cfg(all(feature = "program", target_os = "linux"))]
 const LONG_VERSION: &str = if tcpwhy_live::hooks::BUILT {
-    env!("CARGO_PKG_VERSION")
+    BUILD
 } else {
     concat!(
         env!("CARGO_PKG_VERSION"),
-        "\nbuilt without kernel hooks, because clang was missing: `drops` reads counters alone,\n\
+        " (",
+        env!("TCPWHY_BUILD"),
+        ")\nbuilt without kernel hooks, because clang was missing: `drops` reads counters alone,\n\
          `watch` does not see waits of readers and senders, `treat` lists the sockets to find\n\
          new connections. Install clang and build it again."
     )
 };
-#[cfg(not(target_os = "linux"))]
-const LONG_VERSION: &str = env!("CARGO_PKG_VERSION");
+#[cfg(not(all(feature = "program", target_os = "linux")))]
+const LONG_VERSION: &str = BUILD;
+
+const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("TCPWHY_BUILD"), ")");
 
 /// Says why it was slow, how much each cause cost, and who has to change what.
 #[derive(Debug, Parser)]
@@ -46,10 +53,11 @@ enum Command {
     #[command(after_help = explain::EXAMPLES, arg_required_else_help = true)]
     Explain(Box<explain::Explain>),
     /// Examines a URL or HOST:PORT step by step and says why it is slow (the default for a URL)
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "program", target_os = "linux"))]
     #[command(after_help = doctor::EXAMPLES, arg_required_else_help = true)]
     Doctor(Box<doctor::Doctor>),
     /// Reproduces what makes connections slow, with real software, and names it (Linux; tcpwhy-lab)
+    #[cfg(feature = "program")]
     #[command(disable_help_flag = true)]
     Lab {
         /// Arguments of the program tcpwhy-lab, which this command runs
@@ -76,32 +84,42 @@ enum Command {
     #[command(after_help = sockets::EXAMPLES)]
     Sockets(Box<sockets::Sockets>),
     /// Watches the running system: captures live and reports causes as they happen
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "program", target_os = "linux"))]
     #[command(after_help = watch::EXAMPLES)]
     Watch(Box<watch::Watch>),
     /// Audits this host: says what explains a present symptom, what to change and how to undo it
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "program", target_os = "linux"))]
     #[command(after_help = host::EXAMPLES)]
     Host(Box<host::Host>),
     /// Shows which packets the kernel drops, why, where, and what to do
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "program", target_os = "linux"))]
     #[command(after_help = drops::EXAMPLES)]
     Drops(Box<drops::Drops>),
     /// Changes one thing on the running system, measures the effect, and undoes the change
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "program", target_os = "linux"))]
     #[command(after_help = treat::EXAMPLES)]
     Treat(Box<treat::Treat>),
     /// Resolves a name as programs do, server by server, and says what was slow
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "program", target_os = "linux"))]
     #[command(after_help = dns::EXAMPLES, arg_required_else_help = true)]
     Dns(Box<dns::Dns>),
     /// Sends HTTP requests, measures them, and says what made the slow ones slow
+    #[cfg(feature = "program")]
     #[command(after_help = load::EXAMPLES, arg_required_else_help = true)]
     Load(Box<load::Load>),
     /// Measures the path to a server: round trips, hops, path MTU, TLS and HTTP phases
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "program", target_os = "linux"))]
     #[command(after_help = probe::EXAMPLES, arg_required_else_help = true)]
     Probe(Box<probe::Probe>),
+    /// Reads, measures or changes a running Linux system
+    #[cfg(not(target_os = "linux"))]
+    #[command(hide = true, disable_help_flag = true)]
+    #[command(name = "watch", aliases = ["dns", "doctor", "drops", "host", "probe", "sockets", "treat"])]
+    OfLinux {
+        /// Arguments of the command
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
     /// Prints this help, the help of a command, or the manual of a cause
     Help {
         /// A command, or a cause
@@ -109,43 +127,80 @@ enum Command {
         words: Vec<String>,
     },
     /// Writes the man pages of all commands into a folder
+    #[cfg(feature = "program")]
     Man {
         /// The folder
         #[arg(value_hint = clap::ValueHint::DirPath)]
         folder: PathBuf,
     },
     /// Prints a completion script for a shell
+    #[cfg(feature = "program")]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
 }
 
+/// The commands of the program that the Python package does not have, without the feature `program`:
+/// they need the network or the kernel, or describe the program's arguments to the system.
+#[cfg(not(feature = "program"))]
+const ABSENT: [&str; 11] = [
+    "completions",
+    "doctor",
+    "dns",
+    "drops",
+    "host",
+    "lab",
+    "load",
+    "man",
+    "probe",
+    "treat",
+    "watch",
+];
+
+/// Returns the error for a command that only the program has.
+#[cfg(not(feature = "program"))]
+fn absent(command: Option<&str>) -> Result<(), Error> {
+    match command.filter(|command| ABSENT.contains(command)) {
+        Some(command) => Err(Error::absent(command, &ABSENT)),
+        None => Ok(()),
+    }
+}
+
 /// Runs the program `tcpwhy` with `words`, of which the first is its name.
 pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(with_command(words)) {
+    let words = with_command(words);
+    #[cfg(not(feature = "program"))]
+    if let Err(error) = absent(words.get(1).and_then(|word| word.to_str())) {
+        return program::ended(Err(error));
+    }
+    let arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
         Err(words) => return program::print_parser_output(&words),
     };
     let done = match arguments.command {
         Some(Command::Explain(arguments)) => explained(&arguments),
+        #[cfg(feature = "program")]
         Some(Command::Lab { words }) => lab(&words),
-        #[cfg(target_os = "linux")]
+        #[cfg(all(feature = "program", target_os = "linux"))]
         Some(Command::Doctor(arguments)) => doctor::run(&arguments),
         #[cfg(target_os = "linux")]
         Some(Command::Sockets(arguments)) => sockets::run(&arguments),
-        #[cfg(target_os = "linux")]
+        #[cfg(all(feature = "program", target_os = "linux"))]
         Some(Command::Watch(arguments)) => watch::run(&arguments),
-        #[cfg(target_os = "linux")]
+        #[cfg(all(feature = "program", target_os = "linux"))]
         Some(Command::Host(arguments)) => host::run(&arguments),
-        #[cfg(target_os = "linux")]
+        #[cfg(all(feature = "program", target_os = "linux"))]
         Some(Command::Drops(arguments)) => drops::run(&arguments),
-        #[cfg(target_os = "linux")]
+        #[cfg(all(feature = "program", target_os = "linux"))]
         Some(Command::Treat(arguments)) => treat::run(&arguments),
-        #[cfg(target_os = "linux")]
+        #[cfg(all(feature = "program", target_os = "linux"))]
         Some(Command::Dns(arguments)) => dns::run(&arguments),
+        #[cfg(not(target_os = "linux"))]
+        Some(Command::OfLinux { .. }) => Err(Error::NotLinux),
+        #[cfg(feature = "program")]
         Some(Command::Load(arguments)) => load::run(&arguments),
-        #[cfg(target_os = "linux")]
+        #[cfg(all(feature = "program", target_os = "linux"))]
         Some(Command::Probe(arguments)) => probe::run(&arguments),
         Some(Command::Annotate(arguments)) => annotate::run(&arguments),
         Some(Command::Mcp(arguments)) => mcp::run(&arguments),
@@ -153,7 +208,9 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
         Some(Command::Anonymize(arguments)) => anonymize::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
+        #[cfg(feature = "program")]
         Some(Command::Man { folder }) => man::run(Arguments::command(), &folder),
+        #[cfg(feature = "program")]
         Some(Command::Completions { shell }) => {
             program::completions(shell, Arguments::command(), "tcpwhy")
         }
@@ -191,6 +248,8 @@ fn meant(word: &str) -> Option<String> {
 
 /// Prints the general help, that of a command, or the manual of a cause.
 fn help(words: &[String]) -> Result<ExitCode, Error> {
+    #[cfg(not(feature = "program"))]
+    absent(words.first().map(String::as_str))?;
     if let [word] = words
         && let Some(manual) =
             explain::named_manual(word, &terminal::look(&crate::args::PLAIN, false))
@@ -198,6 +257,7 @@ fn help(words: &[String]) -> Result<ExitCode, Error> {
         output::print(&manual)?;
         return Ok(ExitCode::SUCCESS);
     }
+    #[cfg(feature = "program")]
     if let Some((_, words)) = words.split_first().filter(|(first, _)| *first == "lab") {
         let words = words.iter().map(OsString::from);
         return lab(&[OsString::from("help")].into_iter().chain(words).collect::<Vec<_>>());
@@ -216,7 +276,7 @@ fn no_help(word: String) -> Error {
 
 /// Runs the program `tcpwhy-lab` in place of this one, so that signals and the exit status are its
 /// own.
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "program", target_os = "linux"))]
 fn lab(words: &[OsString]) -> Result<ExitCode, Error> {
     use std::os::unix::process::CommandExt;
     let lab = program::companion("tcpwhy-lab").ok_or(Error::NoLab)?;
@@ -225,7 +285,7 @@ fn lab(words: &[OsString]) -> Result<ExitCode, Error> {
 }
 
 /// The lab exists on Linux only.
-#[cfg(not(target_os = "linux"))]
+#[cfg(all(feature = "program", not(target_os = "linux")))]
 fn lab(_: &[OsString]) -> Result<ExitCode, Error> {
     Err(Error::NotLinux)
 }
@@ -234,7 +294,7 @@ fn lab(_: &[OsString]) -> Result<ExitCode, Error> {
 /// first word that is neither an option nor the value of one.
 pub fn with_command(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<OsString> = words.collect();
-    if cfg!(target_os = "linux") && first_operand(&words).is_some_and(meant::is_target) {
+    if first_operand(&words).is_some_and(meant::is_target) {
         words.insert(1, "doctor".into());
     }
     words

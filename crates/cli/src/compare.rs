@@ -16,6 +16,7 @@ use std::sync::atomic::AtomicBool;
 use tcpwhy_core::capture::{CaptureSet, Source};
 use tcpwhy_core::compare::{Comparison, Measured, Options, compare};
 use tcpwhy_core::model::Report;
+use tcpwhy_core::page::{data, document, render};
 use tcpwhy_core::picture::Picture;
 use tcpwhy_core::report::comparison;
 use tcpwhy_core::state::{State, weigh};
@@ -99,7 +100,7 @@ pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
     let aside = page.as_ref().is_some_and(Written::is_standard_output);
     if let Some(page) = page {
         let value = comparison::to_json(&compared, env!("CARGO_PKG_VERSION"));
-        page.finish_with(page::render(&runs, Some(&value)).as_bytes())?;
+        page.finish_with(render(&document(&runs, Some(&value))).as_bytes())?;
     }
     let text = if asked.json {
         let value = comparison::to_json(&compared, env!("CARGO_PKG_VERSION"));
@@ -167,7 +168,7 @@ fn side(
         let mut drawn = analysis::picture(open()?, &open, wanted, progress, interrupted)?;
         drawn.report.asked = page::asked_for(&files, &asked.analysing);
         weighed(&mut drawn.report);
-        let page = page::data(&drawn.report, &drawn.picture)?;
+        let page = data(&drawn.report, &drawn.picture, env!("CARGO_PKG_VERSION"))?;
         (drawn.report, page)
     } else {
         let mut answer = analysis::analyse(open()?, &open, wanted, progress, interrupted)?;

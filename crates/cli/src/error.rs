@@ -4,7 +4,7 @@ use std::io;
 use tcpwhy_core::capture::CaptureError;
 use tcpwhy_core::compare::{CompareError, ReportError};
 use tcpwhy_core::drill::DrillError;
-use tcpwhy_core::model::Cause;
+use tcpwhy_core::model::{Cause, NothingToJudge};
 use tcpwhy_core::survey::JoinError;
 
 /// Error of a command.
@@ -58,11 +58,6 @@ pub enum Error {
          first: tcpdump -w FILE"
     )]
     Once { path: String },
-    #[error(
-        "{path}: to join two places the captures are read beforehand, and this can be read only once; \
-         save it first: tcpdump -w FILE"
-    )]
-    JoinOnce { path: String },
     #[error("{0}")]
     Join(#[from] JoinError),
     #[error("{0}")]
@@ -76,17 +71,8 @@ pub enum Error {
          directory of captures, or a report: tcpwhy FILE --json >{path}/report.json"
     )]
     NoCapture { path: String },
-    #[error("nothing to judge: no packet of a TCP connection or a name look-up was captured")]
-    Nothing,
-    #[error(
-        "nothing to judge: {left_out} of {frames} frames could not be read, and none of the others \
-         belongs to a TCP connection or a name look-up"
-    )]
-    NothingRead { left_out: u64, frames: u64 },
-    #[error(
-        "nothing to judge: --filter leaves no packet of a TCP connection or a name look-up; {hint}"
-    )]
-    NothingLeft { hint: String },
+    #[error("{0}")]
+    Nothing(#[from] NothingToJudge),
     #[error(
         "{path}: a report cannot be analysed any more; leave out {option}, or compare the captures"
     )]
@@ -102,18 +88,18 @@ pub enum Error {
     #[cfg(target_os = "linux")]
     #[error("{0}")]
     Live(#[from] tcpwhy_live::LiveError),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "program", target_os = "linux"))]
     #[error("{0}")]
     Helper(#[from] tcpwhy_privileged::HelperError),
     #[error("{path} cannot be read")]
     Read { path: String, source: io::Error },
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "program", target_os = "linux"))]
     #[error("{path} {why}")]
     HostReport { path: String, why: tcpwhy_host::ReportError },
     #[cfg(target_os = "linux")]
     #[error(transparent)]
     Doctor(Box<dyn std::error::Error + Send + Sync>),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "program", target_os = "linux"))]
     #[error("{0}")]
     Treat(#[from] tcpwhy_treat::TreatError),
     #[cfg(target_os = "linux")]
@@ -155,7 +141,10 @@ pub enum Error {
     #[error("the sockets of the running system are read on Linux only; give --sockets a file")]
     NoState,
     #[cfg(not(target_os = "linux"))]
-    #[error("the lab builds network namespaces, which only Linux has: run it on Linux")]
+    #[error(
+        "this command reads, measures or changes a running Linux system: run it there. Captures are \
+         read on every system: tcpwhy FILE"
+    )]
     NotLinux,
     #[cfg(target_os = "linux")]
     #[error("--window may cover up to {intervals_max} intervals: use a longer --interval")]
@@ -174,7 +163,7 @@ pub enum Error {
         "{address}: metrics cannot be served there; name an address of this machine and a free port"
     )]
     Metrics { address: std::net::SocketAddr, source: io::Error },
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "program", target_os = "linux"))]
     #[error("{0}")]
     DnsConfig(#[from] tcpwhy_probe::dns::ConfigError),
     #[cfg(target_os = "linux")]
@@ -182,6 +171,7 @@ pub enum Error {
         "no query can be sent to {server}: {why}; name a server that can be reached: --server ADDR"
     )]
     DnsUnsent { server: std::net::SocketAddr, why: String },
+    #[cfg(feature = "program")]
     #[error("{0}")]
     Load(#[source] tcpwhy_probe::load::PlanError),
     #[error(
@@ -190,15 +180,32 @@ pub enum Error {
     Resolve { host: String, source: io::Error },
     #[error("{host} has no {version} address; try without -4 and -6")]
     NoAddress { host: String, version: &'static str },
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "program", target_os = "linux"))]
     #[error("{0}")]
     Probe(#[from] tcpwhy_probe::path::ProbeError),
     #[error("{path}: no key of 16 bytes can be read; make one: head -c 16 /dev/urandom > key")]
     Key { path: String, source: io::Error },
+    #[cfg(not(feature = "program"))]
+    #[error(
+        "{command} is not in the Python package, which reads captures: {all} need the program tcpwhy; {how}"
+    )]
+    Absent { command: String, all: String, how: String },
     #[error("the report cannot be written")]
     Write(#[source] io::Error),
     #[error("the report cannot be put into JSON")]
     Json(#[from] serde_json::Error),
+}
+
+#[cfg(not(feature = "program"))]
+impl Error {
+    /// Returns the error for a command that is one of `all` that only the program has.
+    pub fn absent(command: &str, all: &[&str]) -> Self {
+        let how = match crate::program::companion("tcpwhy") {
+            Some(path) => format!("run {} {command}", path.display()),
+            None => "install the Debian package tcpwhy, or `make install` its sources".to_owned(),
+        };
+        Self::Absent { command: command.to_owned(), all: all.join(", "), how }
+    }
 }
 
 /// Returns an error with all its sources in one line, as it is printed.

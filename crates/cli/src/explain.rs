@@ -138,18 +138,8 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
         output::note(&format!("tcpwhy: interrupted; this is what is known so far{tables}"));
     }
     output::print(&shown(asked, &answer, &look)?)?;
-    let totals = &answer.report.totals;
-    if answer.complete && totals.connections + totals.lookups == 0 {
-        let left_out = totals.decode_errors.errors().map(|(_, count)| count).sum();
-        let frames = answer.report.inputs.iter().map(|input| input.packets).sum();
-        return Err(match &asked.analysing.reporting.filter {
-            Some(filter) => {
-                let hint = nothing_left::hint(filter, &answer.report, &open, interrupted);
-                Error::NothingLeft { hint }
-            }
-            None if left_out > 0 => Error::NothingRead { left_out, frames },
-            None => Error::Nothing,
-        });
+    if answer.complete {
+        nothing_left::check(&asked.analysing, &answer.report, &open, interrupted)?;
     }
     if let Some(tables) = tables {
         tables.finish(&answer.report)?;

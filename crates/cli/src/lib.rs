@@ -10,17 +10,19 @@ mod anonymize;
 pub mod args;
 mod command;
 mod compare;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "program", target_os = "linux"))]
 mod dns;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "program", target_os = "linux"))]
 mod doctor;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "program", target_os = "linux"))]
 mod drops;
 pub mod error;
 mod explain;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "program", target_os = "linux"))]
 mod host;
+#[cfg(feature = "program")]
 mod load;
+#[cfg(feature = "program")]
 pub mod man;
 mod mcp;
 mod meant;
@@ -28,23 +30,28 @@ mod nothing_left;
 pub mod one_of;
 pub mod output;
 mod page;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "program", target_os = "linux"))]
 mod probe;
 pub mod program;
 pub mod progress;
+#[cfg(feature = "program")]
 mod proxy;
+#[cfg_attr(
+    not(feature = "program"),
+    allow(dead_code, reason = "the commands that watch and measure are in the program only")
+)]
 mod sandbox;
 #[cfg(target_os = "linux")]
 mod sockets;
 pub mod sources;
 pub mod state;
 mod tables;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "program", target_os = "linux"))]
 mod tap;
 pub mod terminal;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "program", target_os = "linux"))]
 mod treat;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "program", target_os = "linux"))]
 mod watch;
 pub mod workers;
 mod written;

@@ -10,13 +10,29 @@ use std::hash::Hash;
 use std::sync::atomic::AtomicBool;
 use tcpwhy_core::capture::{Open, Source};
 use tcpwhy_core::filter::{Filter, utc};
-use tcpwhy_core::model::{ConnectionReport, Report, units};
+use tcpwhy_core::model::{ConnectionReport, NothingToJudge, Report, units};
 
 /// Number of hosts and ports suggested.
 const NAMED_MAX: usize = 5;
 
+/// Checks that `report` has a connection or a look-up. `open` opens its captures once more, to find
+/// out what a filter could have matched.
+///
+/// # Errors [`Error::Nothing`] if it has neither.
+pub fn check(
+    asked: &Analysing,
+    report: &Report,
+    open: &dyn Fn() -> Result<Vec<Source>, Error>,
+    interrupted: &AtomicBool,
+) -> Result<(), Error> {
+    let Some(nothing) = NothingToJudge::of(report) else { return Ok(()) };
+    let Some(filter) = &asked.reporting.filter else { return Err(nothing.into()) };
+    let hint = hint(filter, report, open, interrupted);
+    Err(NothingToJudge::Filtered { hint }.into())
+}
+
 /// Returns one sentence on a filter that would match.
-pub fn hint(
+fn hint(
     filter: &Filter,
     report: &Report,
     open: &dyn Fn() -> Result<Vec<Source>, Error>,

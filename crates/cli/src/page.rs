@@ -1,26 +1,21 @@
 //! `tcpwhy report`: reads captures and writes one self-contained HTML page.
-//!
-//! The page is built from `web/` and committed as `page/page.html`: markup, style sheet and script
-//! in one file, with a Content-Security-Policy that names their hashes. Nothing of a capture
-//! becomes markup: the data is in an element of the type `application/json`, and the script writes
-//! it as text.
 
 use crate::analysis::{self, Wanted};
 use crate::args::Analysing;
 use crate::error::Error;
 use crate::progress::Bar;
 use crate::written::Written;
-use crate::{sources, state, terminal};
+use crate::{nothing_left, sources, state, terminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "program", target_os = "linux"))]
 use tcpwhy_core::capture::{Block, CaptureSet, Source};
-use tcpwhy_core::model::clean::printable;
+use tcpwhy_core::filter::Filter;
 use tcpwhy_core::model::{Invocation, Report};
+use tcpwhy_core::page;
 use tcpwhy_core::picture::Picture;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "program", target_os = "linux"))]
 use tcpwhy_core::pipeline::{Analysis, Options};
-use tcpwhy_core::report::json;
 use tcpwhy_core::state::weigh;
 
 pub const EXAMPLES: &str = "\
@@ -32,12 +27,6 @@ Examples:
 
 The page is one file, works without a network, and shows what `tcpwhy FILE --json` says.
 Exit status: 0 no fault, 1 faults found, 2 the work could not be done.";
-
-/// The page without data.
-const TEMPLATE: &str = include_str!("page/page.html");
-
-/// The place in the template that the data replaces.
-const SLOT: &str = "{{data}}";
 
 /// Arguments of `tcpwhy report`.
 #[derive(Debug, clap::Args)]
@@ -70,7 +59,7 @@ pub fn run(asked: &ReportPage) -> Result<ExitCode, Error> {
     let open = || sources::open(&asked.files);
     let sources = open()?;
     let state = state::of(&asked.analysing)?;
-    let page = Written::begin(&asked.output, &asked.files)?;
+    let output = Written::begin(&asked.output, &asked.files)?;
     let interrupted = terminal::interruptible();
     let mut bar = Bar::new(!asked.no_progress);
     let wanted = wanted(asked);
@@ -84,34 +73,20 @@ pub fn run(asked: &ReportPage) -> Result<ExitCode, Error> {
     if let Some(state) = state {
         weigh(&mut drawn.report, &state);
     }
-    let totals = &drawn.report.totals;
-    if totals.connections + totals.lookups == 0 {
-        return Err(Error::Nothing);
-    }
-    page.finish_with(render(&[data(&drawn.report, &drawn.picture)?], None).as_bytes())?;
+    nothing_left::check(&asked.analysing, &drawn.report, &open, interrupted)?;
+    output.finish_with(rendered(&drawn.report, &drawn.picture)?.as_bytes())?;
     Ok(ExitCode::from(u8::from(crate::explain::has_faults(&drawn.report))))
 }
 
-/// Returns the page's data of one run: its report and the drawings.
-///
-/// # Errors Not expected: every value of a report has a JSON form.
-pub fn data(report: &Report, picture: &Picture) -> Result<String, Error> {
-    let json = json::render_line(report, env!("CARGO_PKG_VERSION"))?;
-    Ok(format!("{{\"report\":{},\"picture\":{}}}", json.trim_end(), picture.json(report)))
-}
-
-/// Returns the page of one run, or of two runs with their comparison.
-pub fn render(runs: &[String], comparison: Option<&serde_json::Value>) -> String {
-    let comparison = comparison.map_or_else(String::new, |it| format!(",\"comparison\":{it}"));
-    let data = format!("{{\"runs\":[{}]{comparison}}}", runs.join(","));
-    // In JSON on one line, names that were read are all that a browser could interpret.
-    TEMPLATE.replacen(SLOT, &inert(&printable(&data)), 1)
+fn rendered(report: &Report, picture: &Picture) -> Result<String, Error> {
+    let data = page::data(report, picture, env!("CARGO_PKG_VERSION"))?;
+    Ok(page::render(&page::document(&[data], None)))
 }
 
 /// Returns the page of a capture in memory (pcapng), which is shown under `name`.
 ///
 /// # Errors [`Error::Capture`] if it cannot be read.
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "program", target_os = "linux"))]
 pub fn of_capture(name: &str, packets: &[u8]) -> Result<String, Error> {
     let mut capture = CaptureSet::new(vec![Source::memory(name, packets)])?;
     let mut analysis = Analysis::new(Options::default());
@@ -122,7 +97,7 @@ pub fn of_capture(name: &str, packets: &[u8]) -> Result<String, Error> {
 /// Returns the page of an active examination, drawn from its `packets` (pcapng) if they were kept.
 ///
 /// # Errors [`Error::Capture`] if the packets cannot be read.
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "program", target_os = "linux"))]
 pub fn of_packets(report: &Report, packets: Option<&[u8]>) -> Result<String, Error> {
     let picture = match packets {
         Some(packets) => {
@@ -137,13 +112,7 @@ pub fn of_packets(report: &Report, packets: Option<&[u8]>) -> Result<String, Err
         }
         None => Picture::default(),
     };
-    Ok(render(&[data(report, &picture)?], None))
-}
-
-/// Escapes `<` in JSON, which occurs in strings only, so that the data cannot end its element or
-/// begin a comment.
-fn inert(json: &str) -> String {
-    json.replace('<', "\\u003c")
+    rendered(report, &picture)
 }
 
 fn wanted(asked: &ReportPage) -> Wanted {
@@ -154,33 +123,7 @@ fn wanted(asked: &ReportPage) -> Wanted {
 
 /// Returns the command line that repeats the analysis.
 pub fn asked_for(files: &[PathBuf], analysing: &Analysing) -> Invocation {
-    let mut options = Vec::new();
-    if let Some(filter) = &analysing.reporting.filter {
-        options.extend(["--filter".to_owned(), filter.text().to_owned()]);
-    }
-    if let Some(vantages) = analysing.vantages {
-        options.extend(["--vantages".to_owned(), vantages.to_string()]);
-    }
     let files = files.iter().map(|file| file.display().to_string()).collect();
-    Invocation { files, options, ..Invocation::default() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn data_cannot_end_its_element() {
-        let data = inert(r#"{"kind":"</script><!--<script>"}"#);
-        assert!(!data.contains('<'));
-        let back: serde_json::Value = serde_json::from_str(&data).expect("it is still JSON");
-        assert_eq!(back["kind"], "</script><!--<script>");
-    }
-
-    #[test]
-    fn the_page_has_one_slot_and_forbids_all_but_itself() {
-        assert_eq!(TEMPLATE.matches(SLOT).count(), 1);
-        assert!(TEMPLATE.contains("default-src 'none'"));
-        assert!(!TEMPLATE.contains("unsafe-"));
-    }
+    let filter = analysing.reporting.filter.as_ref();
+    Invocation::of_captures(files, filter.map(Filter::text), analysing.vantages)
 }

@@ -4,6 +4,7 @@
 use crate::error::{Error, sentences};
 use crate::output;
 use clap::Command;
+#[cfg(feature = "program")]
 use clap_complete::Shell;
 use std::env;
 use std::io::{ErrorKind, Write};
@@ -62,6 +63,7 @@ pub fn help(mut command: Command, words: &[String]) -> Result<String, String> {
 ///
 /// # Errors
 /// [`Error::Write`] if it cannot be written.
+#[cfg(feature = "program")]
 pub fn completions(shell: Shell, mut command: Command, name: &str) -> Result<ExitCode, Error> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, name, &mut script);

@@ -6,11 +6,12 @@
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufWriter, StdoutLock, Write, stdout};
-use tcpwhy_core::capture::{Block, CaptureSet, Source};
+use tcpwhy_core::capture::{Block, CaptureSet, LinkType, Source};
 
 const NS_PER_S: u64 = 1_000_000_000;
+const ETHERNET_LEN: usize = 14;
 /// Ethernet, IPv4 and TCP headers without options.
-const HEADERS_LEN: usize = 14 + 20 + 20;
+const HEADERS_LEN: usize = ETHERNET_LEN + 20 + 20;
 const SYN: u8 = 0x02;
 const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
@@ -24,9 +25,9 @@ struct Pcap {
 }
 
 impl Pcap {
-    fn new() -> Result<Self, Box<dyn Error>> {
+    fn new(link: LinkType) -> Result<Self, Box<dyn Error>> {
         let mut out = BufWriter::with_capacity(1 << 20, stdout().lock());
-        let header: [u32; 6] = [0xa1b2_3c4d, 4 << 16 | 2, 0, 0, 262_144, 1];
+        let header: [u32; 6] = [0xa1b2_3c4d, 4 << 16 | 2, 0, 0, 262_144, link.0.into()];
         for word in header {
             out.write_all(&word.to_le_bytes())?;
         }
@@ -60,13 +61,25 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn repeat(capture: &str, packets: u64) -> Result<(), Box<dyn Error>> {
-    let mut pcap = Pcap::new()?;
+    let open = || {
+        let opened = capture.to_owned();
+        CaptureSet::new(vec![Source::file(capture, None, move || File::open(&opened))])
+    };
+    let mut block = Block::default();
+    open()?.next_block(&mut block)?;
+    let link = block.frames().next().ok_or("the capture has no frame")?.link;
+    let ip_at = match link {
+        LinkType::ETHERNET => ETHERNET_LEN,
+        LinkType::RAW => 0,
+        LinkType(other) => {
+            return Err(format!("captures of link type {other} are not repeated").into());
+        }
+    };
+    let mut pcap = Pcap::new(link)?;
     let (mut shift_ns, mut round) = (0, 0_u8);
     loop {
-        let opened = capture.to_owned();
-        let source = Source::file(capture, None, move || File::open(&opened));
-        let mut set = CaptureSet::new(vec![source])?;
-        let (mut block, mut last_ns) = (Block::default(), 0);
+        let mut set = open()?;
+        let mut last_ns = 0;
         let first_ns = set.first_ns().unwrap_or(0);
         while set.next_block(&mut block)? {
             for frame in block.frames() {
@@ -76,7 +89,7 @@ fn repeat(capture: &str, packets: u64) -> Result<(), Box<dyn Error>> {
                 let mut head = [0; HEADERS_LEN];
                 let head_len = frame.bytes.len().min(HEADERS_LEN);
                 head[..head_len].copy_from_slice(&frame.bytes[..head_len]);
-                move_client(&mut head, round);
+                move_client(&mut head[ip_at..], round);
                 let parts = [&head[..head_len], &frame.bytes[head_len..]];
                 pcap.packet(frame.time_ns + shift_ns, &parts, frame.original_len)?;
                 last_ns = last_ns.max(frame.time_ns);
@@ -88,10 +101,11 @@ fn repeat(capture: &str, packets: u64) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Gives the end with the greater port another address in each round.
-fn move_client(head: &mut [u8; HEADERS_LEN], round: u8) {
-    let from_client = head[34..36] > head[36..38];
-    let address = if from_client { 26 } else { 30 };
+/// Gives the end with the greater port another address in each round. `head` begins with an IPv4 header
+/// without options.
+fn move_client(head: &mut [u8], round: u8) {
+    let from_client = head[20..22] > head[22..24];
+    let address = if from_client { 12 } else { 16 };
     head[address + 2] = head[address + 2].wrapping_add(round);
 }
 
@@ -110,7 +124,7 @@ const BUSY: u32 = 1_000;
 /// All are set up, one after the other; then each asks, is answered and acknowledges that, in
 /// turn.
 fn open(connections: u32, packets: u64) -> Result<(), Box<dyn Error>> {
-    let mut pcap = Pcap::new()?;
+    let mut pcap = Pcap::new(LinkType::ETHERNET)?;
     let (request_len, response_len) = (REQUEST.len() as u32, RESPONSE.len() as u32);
     let mut time_ns = 1_700_000_000 * NS_PER_S;
     let mut say = |connection: u32, step: &ScriptedSegment| -> Result<bool, Box<dyn Error>> {

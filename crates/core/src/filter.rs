@@ -292,6 +292,12 @@ fn no_time(text: &str) -> FilterError {
     }
 }
 
+/// Parses a number of per cent, with or without its sign, into a share between 0 and 1.
+pub fn parse_share(text: &str) -> Option<f64> {
+    let percent: f64 = text.trim_end_matches(['%', ' ']).parse().ok()?;
+    (0.0..=100.0).contains(&percent).then_some(percent / 100.0)
+}
+
 fn once(place: &mut Option<Time>, value: &str, name: &'static str) -> Result<(), FilterError> {
     let time = Time::parse(value).ok_or_else(|| no_time(value))?;
     match place.replace(time) {

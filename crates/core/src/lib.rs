@@ -27,6 +27,7 @@ pub mod join;
 mod judge;
 mod literal;
 pub mod model;
+pub mod page;
 pub mod picture;
 pub mod pipeline;
 mod queue;

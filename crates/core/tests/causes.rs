@@ -19,11 +19,28 @@ const WITHOUT_TRACE: &[(Cause, &str)] = &[
     (Cause::DnsFailure, "src/dns/tests/lookups.rs"),
     (Cause::DnsSearch, "src/dns/tests/lookups.rs"),
     (Cause::ReverseDnsTimeout, "src/dns/tests/lookups.rs"),
+    (Cause::CpuThrottled, "src/state/served.rs"),
+    (Cause::CpuSaturation, "src/state/served.rs"),
+    (Cause::EventLoopBlocked, "src/state/served.rs"),
+    (Cause::WorkersExhausted, "src/state/served.rs"),
+    (Cause::LockWait, "src/state/served.rs"),
+    (Cause::DiskWait, "src/state/served.rs"),
+    (Cause::MemoryPressure, "src/state/served.rs"),
 ];
 
 /// Causes whose file in `findings/causes` is the manual only: packets do not show them.
-const WITHOUT_PROOF: &[Cause] =
-    &[Cause::ConntrackFull, Cause::ConntrackRace, Cause::PortExhaustion];
+const WITHOUT_PROOF: &[Cause] = &[
+    Cause::ConntrackFull,
+    Cause::ConntrackRace,
+    Cause::PortExhaustion,
+    Cause::CpuThrottled,
+    Cause::CpuSaturation,
+    Cause::EventLoopBlocked,
+    Cause::WorkersExhausted,
+    Cause::LockWait,
+    Cause::DiskWait,
+    Cause::MemoryPressure,
+];
 
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)

@@ -31,6 +31,7 @@ pub mod curl;
 pub mod describe;
 pub mod dns;
 pub mod error;
+pub mod group;
 mod http;
 pub mod labels;
 pub mod netns;

@@ -4,6 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -196,6 +198,22 @@ pub fn take_precedence() {
             libc::setpriority(libc::PRIO_PROCESS, 0, -19);
         }
     }
+}
+
+/// Lets the program that `command` will start be scheduled as programs usually are, if before the rest of
+/// the machine: quotas and other programs do not concern one with real-time priority, as
+/// [`take_precedence`] gives it.
+pub fn be_ordinary(command: &mut Command) {
+    let work = || {
+        // SAFETY: plain system calls on local data; all are async-signal-safe.
+        unsafe {
+            let param = std::mem::zeroed::<libc::sched_param>();
+            check(libc::sched_setscheduler(0, libc::SCHED_OTHER, &param))?;
+            check(libc::setpriority(libc::PRIO_PROCESS, 0, -20))
+        }
+    };
+    // SAFETY: `work` makes only async-signal-safe system calls.
+    unsafe { command.pre_exec(work) };
 }
 
 /// Returns the CPUs that the calling thread may use.

@@ -21,7 +21,8 @@ use crate::rng::Rng;
 use crate::run::{CaseResult, RunOptions, params, run};
 
 /// Cases that keep a core busy and would disturb others.
-const ALONE: [&str; 1] = ["syn_flood"];
+const ALONE: [&str; 5] =
+    ["syn_flood", "cpu_quota", "noisy_neighbours", "node_loop_blocked", "redis_keys"];
 
 /// The cases of the short form: one or two minutes, and at least one case of each mechanism.
 const SHORT: [&str; 18] = [

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -134,7 +135,9 @@ impl Watching {
         let mut containers = BTreeMap::new();
         let mut container =
             |pid| containers.entry(pid).or_insert_with(|| container_of(pid)).clone();
-        let served = records.iter().filter_map(|it| served(it, offset_ns, &mut container));
+        let workers = workers(&records);
+        let served =
+            records.iter().filter_map(|it| served(it, offset_ns, &workers, &mut container));
         self.served = served.take(SERVED_MAX).collect();
         self.next = Instant::now() + self.rest;
     }
@@ -222,10 +225,22 @@ impl Watching {
     }
 }
 
-/// Returns a request that was answered, with the parts of its time.
+/// Returns how many threads answered requests at each server.
+fn workers(records: &[Record]) -> BTreeMap<SocketAddr, usize> {
+    let mut tids: BTreeMap<SocketAddr, BTreeSet<u32>> = BTreeMap::new();
+    for record in records {
+        if let Record::Served(it) = record {
+            tids.entry(it.flow.source).or_default().insert(it.tid);
+        }
+    }
+    tids.into_iter().map(|(server, tids)| (server, tids.len())).collect()
+}
+
+/// Returns a request that was answered, with the parts of its time. `workers` answered at each server.
 fn served(
     record: &Record,
     offset_ns: i64,
+    workers: &BTreeMap<SocketAddr, usize>,
     container: &mut impl FnMut(u32) -> Option<String>,
 ) -> Option<Served> {
     let Record::Served(it) = record else { return None };
@@ -235,14 +250,15 @@ fn served(
         peer: it.flow.destination,
         process: Process { pid: it.pid.into(), command: it.command.clone(), container },
         ready_ns: it.ready_ns.saturating_add_signed(offset_ns),
-        parts: parts(it),
+        parts: parts(it, workers.get(&it.flow.source).copied().unwrap_or(0)),
         waits_for: it.peer.map(|(flow, ns)| (flow.destination, ns)),
         is_handed_over: it.is_handed_over,
     })
 }
 
-/// Divides the time from the request's last byte to the answer's first one.
-fn parts(it: &hooks::Served) -> Parts {
+/// Divides the time from the request's last byte to the answer's first one. As many `workers` answer
+/// requests at its server.
+fn parts(it: &hooks::Served, workers: usize) -> Parts {
     let mut parts = Parts::default();
     let mut blocked = |did: &hooks::States| {
         parts.add(Part::CpuWait, did.runnable_ns);
@@ -250,23 +266,33 @@ fn parts(it: &hooks::Served) -> Parts {
         parts.add(Part::Lock, did.locked_ns);
         parts.add(Part::Disk, did.disk_ns);
         parts.add(Part::Memory, did.memory_ns);
-        parts.add(Part::Sleep, did.sleeping_ns);
-        parts.add(Part::OtherCall, did.other_ns);
     };
     it.unread.iter().chain(&it.serving).for_each(&mut blocked);
-    match it.unread {
-        Some(before) => {
-            // What its reader did then was not for this request.
+    // What the reader did before it read was not for this request.
+    match (it.unread, it.no_worker_free) {
+        (Some(before), true) => {
+            // A single thread that runs is an event loop.
+            let ran = if workers > 1 { Part::NoWorkerFree } else { Part::OtherRequests };
+            parts.add(ran, before.running_ns);
+            let rested_ns = before.awaiting_ns + before.sleeping_ns + before.other_ns;
+            parts.add(Part::NoWorkerFree, rested_ns);
+        }
+        (Some(before), false) => {
             parts.add(Part::OtherRequests, before.running_ns);
             parts.add(Part::Unread, before.awaiting_ns);
+            parts.add(Part::Sleep, before.sleeping_ns);
+            parts.add(Part::OtherCall, before.other_ns);
         }
-        None => parts.add(Part::Unread, it.read_ns - it.ready_ns),
+        (None, true) => parts.add(Part::NoWorkerFree, it.read_ns - it.ready_ns),
+        (None, false) => parts.add(Part::Unread, it.read_ns - it.ready_ns),
     }
     match it.serving {
         Some(did) => {
             parts.add(Part::Running, did.running_ns - it.others_ns);
             parts.add(Part::OtherRequests, it.others_ns);
             parts.add(Part::Others, did.awaiting_ns);
+            parts.add(Part::Sleep, did.sleeping_ns);
+            parts.add(Part::OtherCall, did.other_ns);
         }
         None => parts.add(Part::Unknown, it.written_ns - it.read_ns),
     }
@@ -301,7 +327,6 @@ impl Dropped {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::SocketAddr;
 
     /// A request that lay unread for 450 ns and was answered 1,800 ns later.
     fn hooked(unread: bool, serving: bool) -> hooks::Served {
@@ -332,6 +357,7 @@ mod tests {
             serving: serving.then(|| did(200)),
             others_ns: if serving { 150 } else { 0 },
             is_handed_over: false,
+            no_worker_free: false,
             peer: None,
         }
     }
@@ -339,13 +365,22 @@ mod tests {
     #[test]
     fn the_parts_sum_to_the_time_of_the_server() {
         for (unread, serving) in [(true, true), (true, false), (false, true), (false, false)] {
-            let parts = parts(&hooked(unread, serving));
+            let parts = parts(&hooked(unread, serving), 1);
             assert_eq!(parts.total_ns(), 2_250, "{parts:?}");
             let expected = (if unread { 50 } else { 450 }, if serving { 0 } else { 1_800 });
             assert_eq!((parts.of(Part::Unread), parts.of(Part::Unknown)), expected);
         }
-        let parts = parts(&hooked(true, true));
+        let parts = parts(&hooked(true, true), 1);
         assert_eq!((parts.of(Part::Running), parts.of(Part::OtherRequests)), (250, 250));
         assert_eq!((parts.of(Part::Throttled), parts.of(Part::Others)), (250, 200));
+    }
+
+    #[test]
+    fn a_request_that_no_worker_accepts_waits_for_one() {
+        for (unread, workers, waits) in [(true, 2, 200), (true, 1, 100), (false, 2, 450)] {
+            let one = hooks::Served { no_worker_free: true, ..hooked(unread, true) };
+            let parts = parts(&one, workers);
+            assert_eq!((parts.of(Part::NoWorkerFree), parts.total_ns()), (waits, 2_250));
+        }
     }
 }

@@ -43,13 +43,17 @@ pub struct Target {
     pub port: u16,
     /// Path and query of the request line; `/` if the target names none.
     pub path: String,
+    /// `true` if the request asks for a WebSocket (RFC 6455 §4.1), over the scheme's protocol.
+    pub is_websocket: bool,
 }
 
 /// An error in the text of a target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// The scheme is not supported.
-    #[error("`{0}://` is not spoken here; name a URL with http:// or https://, or HOST:PORT")]
+    #[error(
+        "`{0}://` is not spoken here; name a URL with http://, https://, ws:// or wss://, or HOST:PORT"
+    )]
     Scheme(String),
     /// The text has no host.
     #[error("`{0}` names no host; write http://HOST/PATH, https://HOST/PATH or HOST:PORT")]
@@ -74,8 +78,8 @@ pub enum TargetError {
 }
 
 impl Target {
-    /// Parses `http://HOST[:PORT]/PATH?QUERY`, `https://…`, `tcp://HOST:PORT` or `HOST:PORT`; an
-    /// IPv6 address is in brackets (RFC 3986 §3.2.2). A fragment is ignored (§3.5).
+    /// Parses `http://HOST[:PORT]/PATH?QUERY`, `https://…`, the same with `ws` or `wss` (RFC 6455 §3),
+    /// `tcp://HOST:PORT` or `HOST:PORT`; an IPv6 address is in brackets (RFC 3986 §3.2.2). A fragment is ignored (§3.5).
     ///
     /// # Errors
     /// The text is no target; the error states the expected form.
@@ -83,14 +87,14 @@ impl Target {
         if words.chars().any(|c| c.is_control() || c.is_whitespace() || !c.is_ascii()) {
             return Err(TargetError::Character(words.to_owned()));
         }
-        let (scheme, rest) = match words.split_once("://") {
-            None => (Scheme::Tcp, words),
-            Some((name, rest)) => match name.to_ascii_lowercase().as_str() {
-                "http" => (Scheme::Http, rest),
-                "https" => (Scheme::Https, rest),
-                "tcp" => (Scheme::Tcp, rest),
-                _ => return Err(TargetError::Scheme(name.to_owned())),
-            },
+        let (name, rest) = words.split_once("://").unwrap_or(("tcp", words));
+        let (scheme, is_websocket) = match name.to_ascii_lowercase().as_str() {
+            "http" => (Scheme::Http, false),
+            "https" => (Scheme::Https, false),
+            "ws" => (Scheme::Http, true),
+            "wss" => (Scheme::Https, true),
+            "tcp" => (Scheme::Tcp, false),
+            _ => return Err(TargetError::Scheme(name.to_owned())),
         };
         let rest = rest.split('#').next().unwrap_or_default();
         let (authority, path) = match rest.find(['/', '?']) {
@@ -116,7 +120,7 @@ impl Target {
             query if query.starts_with('?') => format!("/{query}"),
             path => path.to_owned(),
         };
-        Ok(Target { scheme, host: host.to_owned(), port, path })
+        Ok(Target { scheme, host: host.to_owned(), port, path, is_websocket })
     }
 
     /// Returns the target to which a `Location` field of an answer leads (RFC 3986 §5.2).
@@ -154,6 +158,11 @@ impl Target {
         of(self) == of(other)
     }
 
+    /// Returns whether an answer with this status is what was asked for: 2xx, for a WebSocket 101.
+    pub fn is_success(&self, status: u16) -> bool {
+        if self.is_websocket { status == 101 } else { (200..300).contains(&status) }
+    }
+
     /// Returns the address if the host is one; then no name has to be resolved.
     pub fn address(&self) -> Option<IpAddr> {
         self.host.parse().ok()
@@ -179,7 +188,14 @@ impl fmt::Display for Target {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.scheme {
             Scheme::Tcp => write!(to, "{}", self.endpoint()),
-            scheme => write!(to, "{}://{}{}", scheme.name(), self.authority(), self.path),
+            scheme => {
+                let name = match (self.is_websocket, scheme) {
+                    (true, Scheme::Https) => "wss",
+                    (true, _) => "ws",
+                    (false, scheme) => scheme.name(),
+                };
+                write!(to, "{name}://{}{}", self.authority(), self.path)
+            }
         }
     }
 }
@@ -234,6 +250,22 @@ fn split_port(authority: &str) -> (&str, Option<&str>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_websocket_is_asked_for_over_http_and_over_tls() {
+        for (words, scheme, port) in
+            [("ws://host/chat", Scheme::Http, 80), ("wss://host/chat", Scheme::Https, 443)]
+        {
+            let target = Target::parse(words).unwrap();
+            assert_eq!(
+                (target.scheme, target.port, target.to_string()),
+                (scheme, port, words.into())
+            );
+            assert!(target.is_success(101) && !target.is_success(200));
+        }
+        let plain = Target::parse("http://host/").unwrap();
+        assert!(plain.is_success(204) && !plain.is_success(101));
+    }
 
     #[test]
     fn urls_and_endpoints_are_read() {

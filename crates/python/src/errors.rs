@@ -6,6 +6,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 use tcpwhy_cli::error::{Error, sentence};
 use tcpwhy_core::capture;
+use tcpwhy_core::survey::JoinError;
 
 /// Returns the exception for `error`: `tcpwhy.CaptureError` where a capture cannot be read,
 /// `LookupError` where the capture lacks what was asked for, `ValueError` for all others.
@@ -16,7 +17,7 @@ pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
         | Error::Permission { path }
         | Error::Open { path, .. }
         | Error::Once { path }
-        | Error::JoinOnce { path } => capture_error(py, path, None, &sentence(error)),
+        | Error::Join(JoinError::Once { path }) => capture_error(py, path, None, &sentence(error)),
         Error::Capture(
             capture::CaptureError::Unreadable { name, problem }
             | capture::CaptureError::NoneReadable { name, problem, .. },

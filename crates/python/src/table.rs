@@ -15,15 +15,15 @@ use pyo3::types::{PyCapsule, PyDict, PyList};
 use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use tcpwhy_cli::analysis::{Begun, begin};
 use tcpwhy_cli::error::Error;
 use tcpwhy_core::capture::{Block, CaptureSet};
 use tcpwhy_core::dns::Lookup;
 use tcpwhy_core::model::ConnectionReport;
 use tcpwhy_core::pipeline::Options;
-use tcpwhy_core::survey::Survey;
+use tcpwhy_core::survey::{Begun, Survey, begin};
 use tcpwhy_core::tables::{
     self, BATCH_ROWS, Rows, Stall, TableExchange, connection_row, exchange_row, lookup_row,
     stall_row,
@@ -510,7 +510,8 @@ pub fn stream(
         move || {
             let open = || inputs::open(&asked.inputs, &interrupted);
             let options = asked.wanted().options;
-            begin(open()?, &open, options, asked.analysing.vantages, &interrupted)
+            let go_on = || !interrupted.load(Ordering::Relaxed);
+            begin(open()?, &open, options, asked.analysing.vantages, &go_on)
         }
     };
     match interruptible(py, &interrupted, work)? {

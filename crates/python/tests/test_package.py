@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -19,8 +20,10 @@ EXAMPLES = sorted((PACKAGE / "examples").glob("*.py"))
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
 
-def run(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(words, capture_output=True, text=True, cwd=cwd, timeout=300)
+def run(
+    *words: str, cwd: Path | None = None, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, capture_output=True, text=True, cwd=cwd, env=env, timeout=300)
 
 
 def passes(*words: str, cwd: Path | None = None) -> str:
@@ -37,7 +40,6 @@ def passes(*words: str, cwd: Path | None = None) -> str:
         ["compare", capture("nginx_nodelay_off.pcap"), capture("nginx_nodelay_off-healthy.pcap")],
         ["explain", "nagle_delayed_ack"],
         ["/none.pcap"],
-        ["--help"],
         ["--no-such-option"],
     ],
     ids=lambda words: Path(words[0]).name,
@@ -50,6 +52,37 @@ def test_the_module_is_the_command(words: list[str]) -> None:
         expected.stdout,
         expected.stderr,
     )
+
+
+def commands(*command: str) -> set[str]:
+    """Returns the commands that a help lists."""
+    text = run(*command, "--help").stdout
+    listed = text.partition("Commands:\n")[2].partition("\n\n")[0]
+    return set(re.findall(r"^  ([a-z]+) ", listed, re.MULTILINE))
+
+
+def test_commands_that_only_the_program_has_are_named(tmp_path: Path) -> None:
+    module = (sys.executable, "-m", "tcpwhy")
+    lacking = commands(COMMAND) - commands(*module)
+    assert {"doctor", "lab", "watch"} <= lacking
+    # A program in the folder of Python's own is found as well.
+    alone = {**os.environ, "PATH": str(tmp_path)}
+    installed = {**os.environ, "PATH": str(Path(COMMAND).parent)}
+    for name in lacking:
+        done = run(*module, name, "--help", env=alone)
+        said = re.fullmatch(
+            rf"tcpwhy: {name} is not in the Python package, which reads captures: (.*) need the program "
+            rf"tcpwhy; (install the Debian package tcpwhy, or .*|run /.*/tcpwhy {name})\n",
+            done.stderr,
+        )
+        assert said, done.stderr
+        assert (done.returncode, done.stdout) == (2, "")
+        assert set(said[1].split(", ")) == lacking
+        assert run(*module, "help", name, env=alone).stderr == done.stderr
+        assert re.search(rf"; run /.*/tcpwhy {name}\n$", run(*module, name, env=installed).stderr)
+    done = run(*module, "http://127.0.0.1:1/", env=alone)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("tcpwhy: doctor is not in the Python package")
 
 
 def test_no_package_is_needed() -> None:

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates, each with those that it depends on. Tests and build scripts are left out.
-const DEPENDENCIES: [(&str, &[&str]); 11] = [
+const DEPENDENCIES: [(&str, &[&str]); 12] = [
     ("compile-hooks", &[]),
     ("core", &[]),
     ("testing", &[]),
@@ -17,6 +17,7 @@ const DEPENDENCIES: [(&str, &[&str]); 11] = [
     ("probe", &["core", "live"]),
     ("lab", &["live", "treat"]),
     ("cli", &["core", "host", "lab", "live", "privileged", "probe", "treat"]),
+    ("browser", &["core"]),
     ("python", &["cli", "core"]),
 ];
 

@@ -21,6 +21,10 @@ pub const REQUESTS: usize = 5;
 /// Time after which no further connection is opened.
 const LASTS: Duration = Duration::from_secs(3);
 
+/// Time after an answer within which a server that closes each connection after one does so, also a busy
+/// one: many times what a process needs to be scheduled.
+const CLOSES_WITHIN: Duration = Duration::from_millis(50);
+
 /// Segments of the initial congestion window (RFC 6928 §2).
 const INITIAL_WINDOW_SEGMENTS: u64 = 10;
 
@@ -189,8 +193,19 @@ impl RequestResults {
         }
         let mut before = Kernel::default();
         for number in 0..REQUESTS {
+            // Whether it closes after an answer, or when the next request comes, shows without one.
+            let has_failed = self.closed_unannounced > 0 || self.error.is_some();
+            let is_suspect = number == 1 && has_failed;
+            if is_suspect && connection.ends_within(CLOSES_WITHIN) {
+                self.closed_unannounced += 1;
+                break;
+            }
             self.sent += 1;
             let (timing, response, sending) = match connection.ask_watching() {
+                Err(error) if is_suspect && connection.is_plain() => {
+                    self.closed_unannounced = 0;
+                    return Err(error);
+                }
                 Err(error) if number == 1 && was_closed(&error, before.rtt_min_ns) => {
                     self.closed_unannounced += 1;
                     break;
@@ -212,7 +227,7 @@ impl RequestResults {
             self.measured.requests.push(request);
             self.measured.software = response.server.or(self.measured.software.take());
             self.status = Some(response.status);
-            if !(200..300).contains(&response.status) {
+            if !subject.target.is_success(response.status) {
                 self.unsuccessful.get_or_insert(response.status);
             }
             self.location = response.location;
@@ -306,6 +321,12 @@ impl RequestResults {
         self.measured.requests.iter().map(own).max().unwrap_or(0)
     }
 
+    /// Returns whether the window of this client is so small that answers take several round trips
+    /// after which it is full.
+    pub fn has_small_window(&self) -> bool {
+        self.measured.requests.iter().any(OwnRequest::exceeds_own_window)
+    }
+
     /// Median time from the first byte of an answer to the last, ns.
     pub fn answer_ns(&self) -> u64 {
         median_ns(self.measured.requests.iter().map(|it| it.pause_ns + it.receive_ns))
@@ -390,6 +411,7 @@ fn with(set_up: OwnRequest, timing: &Timing, kernel: &Kernel) -> OwnRequest {
         rwnd_limited_ns: kernel.rwnd_limited_ns,
         after_pause_bytes: timing.after_pause_bytes,
         mss_bytes: kernel.mss_bytes,
+        beyond_trips_ns: timing.beyond_trips_ns,
         rcv_wnd_bytes: kernel.rcv_wnd_bytes,
         ..set_up
     }

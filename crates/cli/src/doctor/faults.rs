@@ -16,7 +16,7 @@ pub const STATUS: &str = "status";
 /// A fault: docs/report.schema.json, `doctor.faults`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OutsideFault {
-    /// `redirect`, `address`, `limit`, `status`, `close` or `failure`, or one of those in
+    /// `redirect`, `address`, `limit`, `status`, `upgrade`, `close` or `failure`, or one of those in
     /// `doctor/http2.rs`.
     pub kind: &'static str,
     /// The fault in one sentence.
@@ -50,6 +50,17 @@ pub fn of(
     let status = (limit.is_none() && !states(Cause::ErrorResponses))
         .then(|| error_statuses(subject))
         .flatten();
+    let upgrade = asked.unsuccessful.filter(|it| subject.target.is_websocket && *it < 400);
+    let upgrade = upgrade.map(|status| OutsideFault {
+        kind: "upgrade",
+        headline: format!(
+            "{} answers the handshake of a WebSocket with status {status}, and not with 101.",
+            subject.server
+        ),
+        fix: "the server, or the proxy in front of it: the path of its WebSocket; a proxy has to pass \
+              the fields Upgrade and Connection on (RFC 6455 §4.2)"
+            .to_owned(),
+    });
     let closed = (asked.closed_unannounced > 0).then(|| OutsideFault {
         kind: "close",
         headline: format!(
@@ -74,7 +85,7 @@ pub fn of(
               addresses that do not accept connections"
             .to_owned(),
     });
-    [redirect, limit, status, closed, failure, address].into_iter().flatten().collect()
+    [redirect, limit, status, upgrade, closed, failure, address].into_iter().flatten().collect()
 }
 
 /// Returns the fault of answers that state an error.

@@ -7,7 +7,7 @@ use super::steps::Steps;
 use super::{FLOOR_NS, FLOOR_PART};
 use serde::Serialize;
 use std::time::{Duration, Instant};
-use tcpwhy_core::experiment::median_ns;
+use tcpwhy_core::experiment::{is_within_a_trip, median_ns};
 use tcpwhy_core::model::units::{bytes, counted, duration};
 use tcpwhy_probe::experiment::{Connection, ExchangeError, Settings, Subject, Together};
 use tcpwhy_probe::http::http2::{Code, Seen, ServerSettings, Wait};
@@ -235,9 +235,8 @@ impl FlowControl {
         // A window that is used up is opened again one round trip later at the earliest. A wait that is
         // longer is of a slow reader or a slow path; one that is shorter than what users notice, or
         // happens once, costs nothing.
-        let is_distance = waits.len() > 1
-            && wait_ns >= FLOOR_NS
-            && wait_ns <= rtt_ns.saturating_add(rtt_ns / 2).saturating_add(FLOOR_NS);
+        let is_distance =
+            waits.len() > 1 && wait_ns >= FLOOR_NS && is_within_a_trip(wait_ns, rtt_ns);
         (!waits.is_empty()).then(|| FlowControl {
             waits: waits.len() as u64,
             requests,
@@ -349,6 +348,8 @@ mod tests {
         for (waits, rtt_ms, is_distance) in [
             (&[80, 81, 82][..], 80, true),
             (&[40, 41, 42], 80, true),
+            (&[90, 91, 92], 80, true),
+            (&[92, 93, 94], 80, false),
             // A server that reads slowly, a path that is slow, a window that was used up once, and
             // waits that nobody notices.
             (&[300, 310, 290], 80, false),

@@ -224,7 +224,7 @@ fn unwanted(wanted: &Doctor, asked: &RequestResults, subject: &Subject) -> Optio
         return Some("requests of this method are not repeated; tcpwhy load does that".to_owned());
     }
     let status = asked.unsuccessful.filter(|_| wanted.load.is_none())?;
-    Some(format!("the answer has status {status}, and a load follows 2xx only; see --load"))
+    Some(format!("the answer has status {status}, and a load follows success only; see --load"))
 }
 
 /// Waits until the server has worked off the connections that the previous load left in its accept
@@ -281,9 +281,7 @@ fn tap(helper: &Helper, server: SocketAddr, connections: usize) -> Option<Tap> {
 }
 
 fn of(plan: &Plan, outcome: &LoadOutcome, alone_ns: u64) -> Loaded {
-    let uneven = Uneven::of(plan, outcome);
-    let mut uneven: Vec<String> =
-        [uneven.standstill_words(), uneven.tail_words()].into_iter().flatten().collect();
+    let mut uneven: Vec<String> = Uneven::of(plan, outcome).words().collect();
     let p99_ns = outcome.latency.quantile(0.99).ns;
     if uneven.is_empty() && p99_ns >= LATE_NS && matches!(outcome.ended, Some(End::Slow { .. })) {
         uneven.push(format!(

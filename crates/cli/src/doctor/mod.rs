@@ -166,9 +166,12 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let kinds = asked_for.experiments(subject.tls.is_some());
     let alone = tapped.as_ref().map(|it| &it.report);
     let others = others(&opened, &subject, &addresses.connecting(), traffic.queries())?;
+    let has_small_window = alone.is_none() && asked.has_small_window();
     let occasions = [
-        (Occasion::SlowRequests, asked.slowest_ns() >= SLOW_NS),
+        // An answer of many windows has come in full segments.
+        (Occasion::SlowRequests, asked.slowest_ns() >= SLOW_NS && !has_small_window),
         (Occasion::SlowAnswers, alone.is_none() && asked.answer_ns() >= LONG_NS),
+        (Occasion::SmallWindow, has_small_window),
         (Occasion::SlowLookups, lookup_ns >= names::SLOW_NS && others.resolvers.len() > 1),
     ];
     let kinds = worth_making(kinds, &asked, &subject, &occasions, &mut steps);
@@ -472,7 +475,9 @@ fn worth_making(
     }
     for (occasion, _) in occasions.iter().filter(|(_, is_given)| *is_given) {
         let more: Vec<_> = Kind::on(*occasion).filter(|it| !kinds.contains(it)).collect();
-        kinds.extend(more);
+        // What makes all others slow is asked first.
+        let at = if *occasion == Occasion::SmallWindow { 0 } else { kinds.len() };
+        kinds.splice(at..at, more);
     }
     kinds
 }

@@ -67,9 +67,10 @@ impl<'a> Places<'a> {
         if !addresses.tried.is_empty() {
             steps.done("addresses", began, addresses.described());
         }
+        let versions = self.opened.tls.versions.of_target(&target);
         let tls = match target.scheme {
             Scheme::Https => {
-                let alone = TlsOptions { resume: false, ..self.opened.tls.clone() };
+                let alone = TlsOptions { resume: false, versions, ..self.opened.tls.clone() };
                 Some(client_config(&alone)?)
             }
             Scheme::Http | Scheme::Tcp => None,
@@ -79,7 +80,7 @@ impl<'a> Places<'a> {
             server: addresses.used,
             request,
             tls,
-            versions: self.opened.tls.versions,
+            versions,
             timeout,
             budget: self.traffic.alone(),
             answers: self.answers.clone(),

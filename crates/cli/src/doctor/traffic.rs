@@ -223,6 +223,7 @@ fn experiments(speaks_http: bool, kinds: &[Kind], streams: u64, buffer_bytes: u6
     if !speaks_http || kinds.is_empty() {
         return Limits::NOTHING;
     }
+    // The experiment of a small window takes the place of that of slow requests, and sends as much.
     let slow = Kind::on(Occasion::SlowRequests).chain(Kind::on(Occasion::SlowAnswers));
     let added = slow.filter(|it| !kinds.contains(it));
     let all = kinds.iter().copied().chain(added);

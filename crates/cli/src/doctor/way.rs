@@ -63,6 +63,7 @@ pub fn examine(
         host: server.ip().to_string(),
         port: server.port(),
         path: "/".to_owned(),
+        is_websocket: false,
     };
     let stop = AtomicBool::new(false);
     let (over, is_over) = channel::<()>();

@@ -48,6 +48,7 @@ pub fn render(plan: &Plan, outcome: &LoadOutcome, explained: &Explained) -> Resu
         "standstills": uneven.standstills,
         "open_p99_ns": uneven.open_p99.map(|it| it.ns),
         "tail": uneven.tail,
+        "late_connects": uneven.late_connects,
         "errors": errors(outcome)?,
         "statuses": statuses(outcome),
         "time_series": outcome.seconds.iter().map(second).collect::<Vec<_>>(),

@@ -128,7 +128,7 @@ fn plan(asked: &Load, given: Given, addresses: Vec<SocketAddr>) -> Plan {
         pace: asked.rate.map_or(Pace::Closed, Pace::PerSecond),
         new_connections: asked.new_connections,
         heeds_limits: !asked.ignore_limits,
-        tls: given.tls,
+        tls: TlsOptions { versions: given.tls.versions.of_target(&asked.url), ..given.tls },
         ..Plan::new(asked.url.clone(), addresses)
     }
 }

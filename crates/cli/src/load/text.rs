@@ -4,7 +4,8 @@ use super::{Explained, Sockets};
 use tcpwhy_core::model::units::{bytes, count, counted, duration, printable, share};
 use tcpwhy_core::model::{Class, Finding, Report};
 use tcpwhy_core::report::{Glyphs, Look, Page, Paint, Phrases, text};
-use tcpwhy_probe::load::{End, LoadOutcome, Pace, Plan, Quantile, Times, Uneven};
+use tcpwhy_probe::http::HttpVersions;
+use tcpwhy_probe::load::{End, FailureKind, LoadOutcome, Pace, Plan, Quantile, Times, Uneven};
 
 /// Number of findings shown in full.
 const FINDINGS_MAX: usize = 3;
@@ -43,7 +44,11 @@ pub fn render(plan: &Plan, outcome: &LoadOutcome, explained: &Explained, look: &
 /// Writes the verdict: what failed, why the slow requests were slow, and what to do.
 fn verdict(page: &mut Page<'_>, plan: &Plan, outcome: &LoadOutcome, explained: &Explained) {
     if outcome.requests == 0 {
-        return page.paragraph(Some(Paint::Fault), &nothing(plan, outcome), 0);
+        page.paragraph(Some(Paint::Fault), &nothing(plan, outcome), 0);
+        if let Some(End::Unanswered(_)) = &outcome.ended {
+            page.labelled("do", &ask_otherwise(plan, outcome));
+        }
+        return;
     }
     let failed = failed(outcome);
     if let Some(failed) = &failed {
@@ -55,7 +60,7 @@ fn verdict(page: &mut Page<'_>, plan: &Plan, outcome: &LoadOutcome, explained: &
         page.labelled("do", "send fewer requests: --rate; or, past the limit: --ignore-limits");
     }
     let uneven = Uneven::of(plan, outcome);
-    for words in [uneven.standstill_words(), uneven.tail_words()].into_iter().flatten() {
+    for words in uneven.words() {
         page.paragraph(Some(Paint::Cost), &format!("{words}."), 0);
     }
     let is_even = uneven == Uneven::default();
@@ -140,7 +145,26 @@ fn nothing(plan: &Plan, outcome: &LoadOutcome) -> String {
         ),
         None => "it ended before a request was sent".to_owned(),
     };
-    format!("{}{address} answered no request: {why}.", plan.target)
+    let ended = match &outcome.ended {
+        Some(End::Unanswered(_)) => {
+            " One connection after the other ended without an answer, so the load has ended."
+        }
+        _ => "",
+    };
+    format!("{}{address} answered no request: {why}.{ended}", plan.target)
+}
+
+/// Says how the server is asked with more success, after connections that brought no answer.
+fn ask_otherwise(plan: &Plan, outcome: &LoadOutcome) -> String {
+    let target = &plan.target;
+    let is_other_version = outcome.errors.contains_key(&FailureKind::HttpVersion);
+    match (is_other_version, plan.tls.versions) {
+        (true, HttpVersions::Http2) => {
+            format!("ask it in HTTP/1.1: tcpwhy load --http1.1 {target}")
+        }
+        (true, _) => format!("ask it in HTTP/2: tcpwhy load --http2 {target}"),
+        (false, _) => format!("see what it does with one request at a time: tcpwhy {target}"),
+    }
 }
 
 /// Writes a quantile; a lower bound is marked.

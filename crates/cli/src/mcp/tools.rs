@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tcpwhy_core::filter::{Filter, Pick};
+use tcpwhy_core::model::NothingToJudge;
 use tcpwhy_core::report::{Look, comparison, json, text};
 
 /// Number of captures that one list shows.
@@ -283,9 +284,9 @@ fn analysed(
     let open = || sources::open(&paths);
     let mut answer = analysis::analyse(open()?, &open, wanted, |_| {}, interrupted)?;
     answer.report.asked = asked_for(&paths, analysing);
-    match answer.report.totals.connections + answer.report.totals.lookups {
-        0 => Err(Error::Nothing),
-        _ => Ok(answer),
+    match NothingToJudge::of(&answer.report) {
+        Some(nothing) => Err(nothing.into()),
+        None => Ok(answer),
     }
 }
 

@@ -25,7 +25,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use tap::Tap;
 use target::Target;
-use tcpwhy_core::model::Class;
+use tcpwhy_core::model::{Class, NothingToJudge};
 use tcpwhy_live::capture::{Capture, Wanted};
 use tcpwhy_live::sys::process;
 use tcpwhy_privileged::{Helper, Permitted, Watched};
@@ -80,11 +80,12 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
     let totals = &whole.totals;
     if totals.connections + totals.lookups == 0 {
         return Err(match asked.reporting.filter {
-            Some(_) => Error::NothingLeft {
+            Some(_) => NothingToJudge::Filtered {
                 hint: "nothing that matches it passed meanwhile: try without it".into(),
             },
-            None => Error::Nothing,
-        });
+            None => NothingToJudge::Absent,
+        }
+        .into());
     }
     let has_faults = whole.findings.iter().any(|it| it.cause.class() == Class::Fault);
     Ok(ExitCode::from(u8::from(has_faults)))

@@ -1,6 +1,6 @@
 //! `tcpwhy URL` from the outside: exit status, the contract, and what it names.
 
-mod http2;
+pub mod http2;
 mod outside;
 mod traffic;
 

@@ -1,5 +1,7 @@
 //! `tcpwhy load` against servers of this process, and real nginx.
 
+mod unanswered;
+
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -74,7 +74,7 @@ pub(super) fn head(
         (Protocol::Amqp, _) => crate::app::amqp_skeleton(side, framing, head),
         // Numbers of packets, streams and errors.
         (Protocol::Mqtt, _) => {}
-        (Protocol::Http2, _) if is_error_frame(framing) => {}
+        (Protocol::Http2, _) if is_frame_of_numbers(framing) => {}
         _ => fill(head.get_mut(numbers(protocol)..).unwrap_or_default()),
     }
 }
@@ -104,10 +104,10 @@ pub(super) fn kafka_beginning(bytes: &mut [u8]) {
     bytes.iter_mut().skip(FIXED_BYTES).for_each(|byte| *byte = 0);
 }
 
-/// Returns whether `framing` ends with the header of an RST_STREAM or GOAWAY frame (RFC 9113 §4.1, §6.4,
-/// §6.8).
-fn is_error_frame(framing: &[u8]) -> bool {
-    matches!(framing, [.., 3 | 7, _, _, _, _, _])
+/// Returns whether `framing` ends with the header of an RST_STREAM, SETTINGS, GOAWAY or WINDOW_UPDATE frame
+/// (RFC 9113 §4.1, §6.4, §6.5, §6.8, §6.9).
+pub(super) fn is_frame_of_numbers(framing: &[u8]) -> bool {
+    matches!(framing, [.., 3 | 4 | 7 | 8, _, _, _, _, _])
 }
 
 /// Keeps the protocol header of AMQP, or else the header of a frame and the class and method in it, by

@@ -216,7 +216,9 @@ impl Masker {
     fn head(&mut self, side: Side, protocol: Protocol, names: &Names, plan: &mut Plan) {
         let direction = &mut self.directions[side];
         let mut head = std::mem::take(&mut direction.gathered);
-        self.filled_headers += u64::from(protocol == Protocol::Http2);
+        self.filled_headers += u64::from(
+            protocol == Protocol::Http2 && !mask::is_frame_of_numbers(&direction.framing),
+        );
         mask::head(protocol, side, &direction.framing, &mut self.commands, &mut head, names);
         plan.add(direction.gathered_at, &head);
     }

@@ -40,8 +40,8 @@ pub struct Counts {
     /// Number of frames that are damaged, or of unknown link type or protocol: everything after
     /// their known headers was removed.
     pub not_understood: u64,
-    /// Number of HTTP/2 header blocks whose content type was removed: gRPC and event streams then
-    /// look like ordinary responses.
+    /// Number of HTTP/2 header blocks that were replaced: gRPC and event streams then look like
+    /// ordinary responses, and requests have no kind.
     pub filled_headers: u64,
 }
 

@@ -90,6 +90,8 @@ pub(super) struct Exchanges {
 pub(super) struct Feed<'a> {
     /// The captured bytes of the push.
     pub bytes: &'a [u8],
+    /// Number of bytes behind them that were not captured.
+    pub missing: u32,
     /// Number of bytes consumed; beyond their length if missing bytes were skipped.
     pub pos: usize,
     /// Position of all marks while a prefix of earlier pushes, which the sniffer had held back, is

@@ -1,5 +1,6 @@
 //! The framer of one connection: skips known bodies and passes the other bytes to its parser.
 
+mod credit;
 mod more;
 mod spoken;
 
@@ -392,7 +393,7 @@ impl Framer {
                 return;
             }
             let exchanges = &mut self.exchanges;
-            let mut feed = Feed { bytes, pos, pinned, exchanges, known, on };
+            let mut feed = Feed { bytes, missing, pos, pinned, exchanges, known, on };
             let gap = pos >= bytes.len() && pos < end;
             let may_sniff = self.hunting || self.last.is_none();
             let next = match &mut self.machine {
@@ -545,7 +546,7 @@ impl Framer {
             self.is_ssh |= message.starts_with(b"SSH-");
             self.exchanges.forget_anticipated();
             let exchanges = &mut self.exchanges;
-            Feed { bytes, pos: *pos, pinned: None, exchanges, known, on }.turn(from);
+            Feed { bytes, missing: 0, pos: *pos, pinned: None, exchanges, known, on }.turn(from);
             return;
         }
         self.protocol = protocol;

@@ -3,12 +3,14 @@
 //! (SETTINGS, WINDOW_UPDATE, PING, pong), and messages that a broker delivers, belong to no
 //! exchange.
 //!
-//! Headers are not decompressed (RFC 7541): the kind of request remains unknown.
+//! Of compressed headers (RFC 7541), the kind of request is read in `request_headers.rs`, and the error of
+//! a response in `hpack.rs`. Windows are followed in `flow_control.rs`.
 
 use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
+use super::flow_control::{Credit, FlowControl, Passing};
 use super::framer::Next;
-use super::streams::{Frame, GOAWAY, Streams};
+use super::streams::{DATA, Frame, GOAWAY, HEADERS, RST_STREAM, Streams};
 use crate::wire::{BySide, Side};
 
 /// `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n` (RFC 9113 §3.4).
@@ -26,6 +28,13 @@ const PRIORITY: u8 = 2;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const WINDOW_UPDATE: u8 = 8;
+
+/// Greatest part of a SETTINGS frame that is read, bytes; no common program sends more settings.
+const WINDOWS_BYTES_MAX: u32 = 192;
+/// Flags that a DATA frame may have: END_STREAM and PADDED (RFC 9113 §6.1).
+const DATA_FLAGS: u8 = 0x9;
+/// Flags that a HEADERS frame may have: END_STREAM, END_HEADERS, PADDED and PRIORITY (RFC 9113 §6.2).
+const HEADERS_FLAGS: u8 = 0x2d;
 
 /// Type of the WebSocket frame that announces the end of a connection (RFC 6455 §5.5.1).
 const CLOSE: u8 = 8;
@@ -48,8 +57,12 @@ pub(super) struct Frames {
     closes: bool,
     /// The streams of HTTP/2.
     streams: Streams,
-    /// The part of the server's current frame that has to be read.
-    reading: Option<Reading>,
+    /// The windows of HTTP/2.
+    flow: FlowControl,
+    /// When the pushed bytes passed the vantage.
+    pub passing: Passing,
+    /// The part of the current frame of each side that has to be read.
+    reading: BySide<Option<Reading>>,
 }
 
 /// An HTTP/2 frame, or a packet of MQTT, whose first bytes have to be read.
@@ -69,6 +82,8 @@ struct FrameReader {
     ends_request: bool,
     /// `true` if the response that the client waits for ends with the current frame.
     ends_response: bool,
+    /// The place of the next header is unknown, since one was not captured.
+    is_lost: bool,
 }
 
 impl FrameReader {
@@ -85,7 +100,9 @@ impl Frames {
             begun: false,
             closes: false,
             streams: Streams::default(),
-            reading: None,
+            flow: FlowControl::default(),
+            passing: Passing::default(),
+            reading: Default::default(),
         }
     }
 
@@ -127,7 +144,13 @@ impl Frames {
 
     /// Returns the bytes of heap memory in use, without a frame that is being read.
     pub fn heap_bytes(&self) -> usize {
-        self.streams.heap_bytes()
+        self.streams.heap_bytes() + self.flow.heap_bytes()
+    }
+
+    /// Returns the window that held `from` back, see [`Framer::credit`](super::Framer::credit).
+    pub fn credit(&self, from: Side) -> Option<Credit> {
+        let is_between = self.format == Format::Http2 && self.readers[from].have == 0;
+        if is_between { self.flow.credit(from) } else { None }
     }
 
     /// Returns whether the server continues a stream of messages for which the client does not
@@ -139,8 +162,8 @@ impl Frames {
     /// Returns whether `bytes`, the next of `from`, are complete HTTP/2 frames that only keep the
     /// connection open: no response that is waited for begins or ends with them.
     pub fn only_keeps_alive(&self, from: Side, bytes: &[u8]) -> bool {
-        let between =
-            self.readers[from].have == 0 && (from == Side::Client || self.reading.is_none());
+        let reader = &self.readers[from];
+        let between = reader.have == 0 && !reader.is_lost && self.reading[from].is_none();
         if self.format != Format::Http2 || !self.begun || !between || bytes.is_empty() {
             return false;
         }
@@ -158,7 +181,7 @@ impl Frames {
 
     /// Returns whether the next byte of `from` is read although it is not part of a header.
     pub fn is_reading(&self, from: Side) -> bool {
-        from == Side::Server && self.reading.is_some()
+        self.reading[from].is_some()
     }
 
     /// Parses the bytes of `feed` from one side.
@@ -169,9 +192,12 @@ impl Frames {
             feed.exchanges.forget_anticipated();
             return Ok(Next::Skip(PREFACE_BYTES));
         }
+        if self.readers[from].is_lost && !self.finds_header(from, feed) {
+            return Ok(self.pass_unframed(from, feed));
+        }
         loop {
-            if from == Side::Server && self.reading.is_some() {
-                match self.read(feed) {
+            if self.reading[from].is_some() {
+                match self.read(from, feed) {
                     None => return Ok(Next::More),
                     Some(0) => {}
                     Some(rest) => return Ok(Next::Skip(rest)),
@@ -201,7 +227,7 @@ impl Frames {
                 Format::Mqtt => self.mqtt_packet(from, &header[..have], feed)?,
             };
             // A message that ends with this frame ends with the frame's payload.
-            if payload_bytes > 0 && (from == Side::Client || self.reading.is_none()) {
+            if payload_bytes > 0 && self.reading[from].is_none() {
                 return Ok(Next::Skip(payload_bytes));
             }
         }
@@ -221,26 +247,45 @@ impl Frames {
         }
         let payload_bytes = u32::from_be_bytes([0, l1, l2, l3]);
         let frame = Frame { kind, flags, stream, payload_bytes };
+        let wanted = match (from, kind) {
+            (_, SETTINGS | WINDOW_UPDATE) => payload_bytes.min(WINDOWS_BYTES_MAX) as usize,
+            (Side::Client, _) => self.streams.wanted_of_client(&frame) as usize,
+            (Side::Server, _) => self.streams.wanted(&frame) as usize,
+        };
+        let reading = Reading { frame, bytes: Vec::new(), wanted };
+        self.reading[from] = (wanted > 0).then_some(reading);
+        self.follow_windows(from, &frame);
         let ends_response = match from {
             Side::Client => {
                 self.readers[from].ends_request = frame.ends_stream();
                 self.streams.take_client_frame(&frame, feed)
             }
-            Side::Server => {
-                let wanted = self.streams.wanted(&frame) as usize;
-                let reading = Reading { frame, bytes: Vec::new(), wanted };
-                self.reading = (wanted > 0).then_some(reading);
-                self.streams.take_server_frame(&frame, feed)
-            }
+            Side::Server => self.streams.take_server_frame(&frame, feed),
         };
         self.readers[from].ends_response = ends_response;
         Ok(payload_bytes.into())
     }
 
-    /// Reads the wanted part of the server's current frame; once complete, returns the number of
+    /// Follows what `frame` of `from` uses of the windows, by its header.
+    fn follow_windows(&mut self, from: Side, frame: &Frame) {
+        match frame.kind {
+            DATA => {
+                self.flow.send(from, frame.stream, frame.payload_bytes, frame.ends_stream());
+            }
+            RST_STREAM => {
+                for side in Side::ALL {
+                    self.flow.end(side, frame.stream);
+                }
+            }
+            _ if frame.ends_stream() => self.flow.end(from, frame.stream),
+            _ => {}
+        }
+    }
+
+    /// Reads the wanted part of the current frame of `from`; once complete, returns the number of
     /// bytes that remain.
-    fn read(&mut self, feed: &mut Feed<'_>) -> Option<u64> {
-        let reading = self.reading.as_mut()?;
+    fn read(&mut self, from: Side, feed: &mut Feed<'_>) -> Option<u64> {
+        let reading = self.reading[from].as_mut()?;
         let lacks = reading.wanted - reading.bytes.len();
         let taken = feed.rest();
         let taken = &taken[..taken.len().min(lacks)];
@@ -249,8 +294,12 @@ impl Frames {
         if taken.len() < lacks {
             return None;
         }
+        if from == Side::Client && reading.frame.kind == HEADERS {
+            let values = feed.exchanges.shows_values;
+            feed.kind(&self.streams.read_request(&reading.frame, &reading.bytes, values));
+        }
         let ends_all = self.format == Format::Http2 && reading.frame.kind == GOAWAY;
-        self.finish_reading(true, &mut |code| {
+        self.finish_reading(from, true, &mut |code| {
             if ends_all {
                 feed.turn(Side::Server);
             }
@@ -262,27 +311,95 @@ impl Frames {
     /// after the wanted part.
     fn finish_reading(
         &mut self,
+        from: Side,
         is_whole: bool,
         on_error: &mut dyn FnMut(ErrorCode),
     ) -> Option<u64> {
-        let Reading { frame, bytes, wanted } = self.reading.take()?;
+        let Reading { frame, bytes, wanted } = self.reading[from].take()?;
+        let rest = u64::from(frame.payload_bytes) - wanted as u64;
         let payload = Some(&bytes[..]).filter(|_| is_whole);
         if self.format == Format::Mqtt {
             payload.and_then(|payload| mqtt_error(frame.kind, payload)).map(on_error);
-            return Some(u64::from(frame.payload_bytes) - wanted as u64);
+            return Some(rest);
         }
-        self.readers[Side::Server].ends_response |= self.streams.read(&frame, payload, on_error);
-        Some(u64::from(frame.payload_bytes) - wanted as u64)
+        match frame.kind {
+            SETTINGS | WINDOW_UPDATE if !is_whole => {}
+            SETTINGS => self.flow.set(from, &bytes, self.passing),
+            WINDOW_UPDATE => self.flow.grant(from, frame.stream, &bytes, self.passing),
+            HEADERS if from == Side::Client && !is_whole => self.streams.lose(from),
+            _ if from == Side::Client => {}
+            _ => {
+                let ends = self.streams.read(&frame, payload, on_error);
+                self.readers[Side::Server].ends_response |= ends;
+            }
+        }
+        Some(rest)
     }
 
-    /// Processes missing bytes. The part of a frame that was to be read is dispensable.
+    /// Processes missing bytes. The part of a frame that was to be read is dispensable. Where a header
+    /// of HTTP/2 is missing, the next that is found is at the beginning of a segment.
     #[cold]
     #[inline(never)]
-    pub fn gap(&mut self, from: Side) -> Result<Next, Lost> {
-        let reading = self.reading.as_ref().filter(|_| from == Side::Server).ok_or(Lost)?;
-        let lacks = (reading.wanted - reading.bytes.len()) as u64;
-        let rest = self.finish_reading(false, &mut |_| {}).ok_or(Lost)?;
-        Ok(Next::Skip(lacks + rest))
+    pub fn gap(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
+        if let Some(reading) = &self.reading[from] {
+            let lacks = (reading.wanted - reading.bytes.len()) as u64;
+            let rest = self.finish_reading(from, false, &mut |_| {}).ok_or(Lost)?;
+            return Ok(Next::Skip(lacks + rest));
+        }
+        if self.format != Format::Http2 || !self.begun {
+            return Err(Lost);
+        }
+        let reader = &mut self.readers[from];
+        let have = std::mem::take(&mut reader.have);
+        if !std::mem::replace(&mut reader.is_lost, true) {
+            self.streams.lose(from);
+            self.flow.send_unframed(from, have.into());
+        }
+        Ok(self.pass_unframed(from, feed))
+    }
+
+    /// Passes over the rest of the push of `from`, in which the headers of frames are unknown.
+    fn pass_unframed(&mut self, from: Side, feed: &mut Feed<'_>) -> Next {
+        let rest = feed.bytes.len() + feed.missing as usize - feed.pos;
+        if rest == 0 {
+            return Next::More;
+        }
+        feed.turn(from);
+        self.flow.send_unframed(from, rest as u64);
+        Next::Skip(rest as u64)
+    }
+
+    /// Returns whether the push of `from` begins with a frame header, of which the place was unknown: a
+    /// sender that has waited begins a segment with a frame.
+    fn finds_header(&mut self, from: Side, feed: &Feed<'_>) -> bool {
+        let is_header = feed.pos == 0
+            && feed.bytes.first_chunk().is_some_and(|header| self.may_be_header(from, header));
+        if is_header {
+            self.flow.find_header(from);
+            self.readers[from].is_lost = false;
+        }
+        is_header
+    }
+
+    /// Returns whether `bytes` are the header of a frame that `from` may send: of DATA on an open
+    /// stream, of a message's HEADERS, or of a frame whose length its type determines.
+    fn may_be_header(&self, from: Side, bytes: &[u8; HTTP2_HEADER_BYTES]) -> bool {
+        let &[l1, l2, l3, kind, flags, s1, s2, s3, s4] = bytes;
+        let stream = u32::from_be_bytes([s1, s2, s3, s4]);
+        let payload_bytes = u32::from_be_bytes([0, l1, l2, l3]);
+        match (kind, payload_bytes) {
+            (DATA, _) => {
+                let is_fitting = u64::from(payload_bytes) <= self.flow.frame_max(from);
+                is_fitting && flags & !DATA_FLAGS == 0 && self.flow.is_open(from, stream)
+            }
+            (HEADERS, _) => {
+                flags & !HEADERS_FLAGS == 0 && self.streams.may_head(from, stream, payload_bytes)
+            }
+            (PING, 8) => stream == 0 && flags <= 1,
+            (WINDOW_UPDATE, 4) => flags == 0 && (stream == 0 || self.streams.has_begun(stream)),
+            (RST_STREAM, 4) => flags == 0 && self.streams.has_begun(stream),
+            _ => false,
+        }
     }
 }
 
@@ -392,7 +509,7 @@ impl Frames {
         let wanted = mqtt_wanted(kind, payload_bytes);
         if self.readers[from].ends_response && wanted > 0 {
             let frame = Frame { kind, payload_bytes, ..Frame::default() };
-            self.reading = Some(Reading { frame, bytes: Vec::new(), wanted });
+            self.reading[from] = Some(Reading { frame, bytes: Vec::new(), wanted });
         }
         Ok(payload_bytes.into())
     }

@@ -179,7 +179,7 @@ fn name_of((name, is_coded): (&[u8], bool)) -> Option<Name> {
     NAMES.iter().find(is).map(|(_, _, name)| *name)
 }
 
-fn content(value: &[u8], is_coded: bool) -> Content {
+pub(super) fn content(value: &[u8], is_coded: bool) -> Content {
     let is = |(plain, coded, _): &&(&[u8], &[u8], Content)| match is_coded {
         true => value.starts_with(coded),
         false => value.get(..plain.len()).is_some_and(|it| it.eq_ignore_ascii_case(plain)),
@@ -221,7 +221,7 @@ fn coded_number(coded: &[u8]) -> Option<u16> {
 }
 
 /// Reads an integer with a prefix of `bits` bits (RFC 7541 §5.1).
-fn integer(rest: &mut &[u8], bits: u32) -> Option<u32> {
+pub(super) fn integer(rest: &mut &[u8], bits: u32) -> Option<u32> {
     let (&first, mut bytes) = rest.split_first()?;
     let most = (1 << bits) - 1;
     let mut value = u32::from(first) & most;
@@ -243,7 +243,7 @@ fn integer(rest: &mut &[u8], bits: u32) -> Option<u32> {
 }
 
 /// Reads a string; the flag is `true` if it is Huffman-coded (RFC 7541 §5.2).
-fn string<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], bool)> {
+pub(super) fn string<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], bool)> {
     let is_coded = rest.first()? & 0x80 != 0;
     let len = integer(rest, 7)? as usize;
     let (value, next) = rest.split_at_checked(len)?;

@@ -177,6 +177,21 @@ pub(super) fn http_kind(method: &[u8], target: &[u8], values: bool) -> Label {
     kind
 }
 
+/// Returns the label `gRPC /shop.Cart/AddItem` for the path of a call: names of packages, services and
+/// methods are joined by dots.
+pub(super) fn grpc_kind(path: &[u8]) -> Label {
+    let mut kind = Label::default();
+    kind.push(b"gRPC ");
+    let mut begin = 0;
+    for end in memchr::memchr2_iter(b'/', b'.', path).chain([path.len()]) {
+        let part = &path[begin..end];
+        kind.push(if part.is_empty() || is_plain(part) { part } else { VALUE });
+        kind.push(path.get(end..end + 1).unwrap_or_default());
+        begin = end + 1;
+    }
+    kind
+}
+
 /// Returns whether a target has the absolute form, with scheme and host (RFC 9112 §3.2.2).
 fn is_absolute(target: &[u8]) -> bool {
     let end = memchr::memchr3(b'/', b'?', b'#', target).unwrap_or(target.len());

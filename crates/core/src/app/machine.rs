@@ -75,7 +75,7 @@ impl Machine {
             Self::Dns(dns) => dns.gap(from, feed),
             Self::Amqp(amqp) => amqp.gap(from, feed),
             Self::Calls(calls) => calls.gap(from, feed),
-            Self::Frames(frames) => frames.gap(from),
+            Self::Frames(frames) => frames.gap(from, feed),
             Self::Tls(tls) => tls.gap(from),
             _ => Err(Lost),
         }

@@ -18,11 +18,13 @@
 use super::error_code::ErrorCode;
 use super::exchanges::Feed;
 use super::hpack::{Content, ResponseHeaders};
+use super::kind::Label;
+use super::request_headers::RequestHeaders;
 use crate::wire::Side;
 
 pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
+pub(super) const RST_STREAM: u8 = 3;
 const PUSH_PROMISE: u8 = 5;
 pub(super) const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
@@ -93,8 +95,11 @@ pub(super) struct Streams {
     /// Streams on which the client waits for the end of a response, in ascending order.
     waited: Vec<u32>,
     headers: ResponseHeaders,
+    requests: RequestHeaders,
     /// The client waits for one stream, and waited for no other in this turn.
     is_alone: bool,
+    /// Streams may have ended in frames that were not captured.
+    may_have_ended: bool,
     answers: Vec<(u32, Piece)>,
 }
 
@@ -116,12 +121,42 @@ impl Streams {
         feed.turn(Side::Client);
         if frame.kind == HEADERS && frame.stream > self.last && frame.stream % 2 == 1 {
             self.last = frame.stream;
+            if std::mem::take(&mut self.may_have_ended) {
+                self.waited.clear();
+                self.answers.clear();
+            }
             self.is_alone = self.waited.is_empty();
             self.wait_for(frame.stream);
         } else if !was_waiting && feed.is_waiting() {
             self.await_next_message(frame.stream);
         }
         false
+    }
+
+    /// Records that headers of frames of `from` were not captured.
+    pub fn lose(&mut self, from: Side) {
+        match from {
+            Side::Client => self.requests.lose(),
+            Side::Server => {
+                self.headers.lose();
+                self.may_have_ended = true;
+            }
+        }
+    }
+
+    /// Returns whether `stream` is one that the client has begun.
+    pub fn has_begun(&self, stream: u32) -> bool {
+        stream % 2 == 1 && stream <= self.last
+    }
+
+    /// Returns whether a header block of `bytes` of `from` may be that of `stream`. Of a client it
+    /// begins the stream: identifiers are increasing, and few are left out (RFC 9113 §5.1.1).
+    pub fn may_head(&self, from: Side, stream: u32, bytes: u32) -> bool {
+        let is_next = || {
+            let beyond = stream.saturating_sub(self.last);
+            stream % 2 == 1 && beyond > 0 && beyond as usize <= 2 * WAITED_MAX
+        };
+        bytes <= BLOCK_MAX && (self.has_begun(stream) || from == Side::Client && is_next())
     }
 
     /// Begins to wait for another message after a client's message on an open stream.
@@ -206,12 +241,33 @@ impl Streams {
         self.answers.capacity() * size_of::<(u32, Piece)>()
             + self.waited.capacity() * size_of::<u32>()
             + self.headers.heap_bytes()
+            + self.requests.heap_bytes()
     }
 
     /// Returns whether a response continues after the part for which the client waits.
     pub fn has_unsolicited(&self) -> bool {
         let continues = |piece: &Piece| matches!(piece, Piece::First { left: 0 } | Piece::Later);
         self.answers.iter().any(|(_, piece)| continues(piece))
+    }
+
+    /// Returns how many payload bytes of the client's `frame` have to be read.
+    pub fn wanted_of_client(&mut self, frame: &Frame) -> u32 {
+        match frame.kind {
+            HEADERS if frame.has(END_HEADERS) && frame.payload_bytes <= BLOCK_MAX => {
+                frame.payload_bytes
+            }
+            HEADERS | CONTINUATION => {
+                self.requests.lose();
+                0
+            }
+            _ => 0,
+        }
+    }
+
+    /// Reads the header block of the client's `frame`. Returns the kind of the request, with its values
+    /// if `values` is set.
+    pub fn read_request(&mut self, frame: &Frame, payload: &[u8], values: bool) -> Label {
+        self.requests.read(block(frame, payload).unwrap_or_default(), values)
     }
 
     /// Returns how many payload bytes of the server's `frame` have to be read.

@@ -11,7 +11,11 @@ use crate::wire::{Side, TcpFlags};
 const HOST_NS: u64 = 3_000_000;
 
 /// Parts that say something of the silence, and neither begin nor end it.
-const MARKS: [&str; 6] = ["ack", "ack_with_data", "duplicate_ack", "zero_window", "probe", "icmp"];
+const MARKS: [&str; 7] =
+    ["ack", "ack_with_data", "duplicate_ack", "zero_window", "probe", "icmp", "window_update"];
+
+/// Bytes of a WINDOW_UPDATE frame (RFC 9113 §6.9).
+const WINDOW_UPDATE_BYTES: i64 = 13;
 
 /// Checks link `at` of the evidence, which is segment `index` of the connection.
 pub(super) type Checker = fn(&Case<'_>, usize, usize) -> Answer;
@@ -70,6 +74,13 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
             acknowledges
         }
         (_, "last_ack") => |case, _, index| holds(case.seg(index)?.ack.is_some(), "is no ACK"),
+        (C::Http2FlowControl, "window_update") => |case, _, index| {
+            let seg = case.seg(index)?;
+            let from_receiver =
+                case.link(&["released"]).is_none_or(|(_, data)| data.from != seg.from);
+            holds(from_receiver && seg.len >= WINDOW_UPDATE_BYTES, "cannot carry a grant")
+        },
+        (C::Http2FlowControl, "released") => goes_on,
         (_, "duplicate_ack") => |case, _, index| reports_hole(&case.flow, index),
         (_, "zero_window") => |case, _, index| {
             let seg = case.seg(index)?;
@@ -129,13 +140,14 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
             holds(ends(seg) || seg.len > 0, "neither closes nor carries data")
         },
         (_, "end") => |case, _, index| holds(ends(case.seg(index)?), "does not end the connection"),
-        (
-            C::ServerThink | C::UpstreamWait | C::ClientThink | C::TlsHandshake,
-            "flight_end" | "pause",
-        ) => |case, _, index| {
-            let seg = case.seg(index)?;
-            holds(seg.takes_space() || seg.ack.is_some(), "neither carries nor acknowledges")
-        },
+        (_, "flight_end" | "pause")
+            if cause.is_of_server_time() || matches!(cause, C::ClientThink | C::TlsHandshake) =>
+        {
+            |case, _, index| {
+                let seg = case.seg(index)?;
+                holds(seg.takes_space() || seg.ack.is_some(), "neither carries nor acknowledges")
+            }
+        }
         (C::Bandwidth, "last") => |case, _, index| {
             let seg = case.seg(index)?;
             holds(seg.takes_space() || ends(seg), "carries nothing, and ends nothing")?;
@@ -155,7 +167,7 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
             let asks = seg.takes_space() || seg.has(TcpFlags::ACK);
             holds(seg.from == Side::Client && asks, "is not the client's, or carries nothing")
         },
-        (C::ServerThink | C::UpstreamWait, "response") => |case, at, index| {
+        (_, "response") if cause.is_of_server_time() => |case, at, index| {
             holds(case.seg(index)?.from == Side::Server, "is not the server's")?;
             carries(case, at, index)
         },

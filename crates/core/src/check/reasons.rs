@@ -37,6 +37,16 @@ pub(super) fn of(cause: Cause, other: Cause, why: &str) -> Option<Checker> {
         (C::ServerThink | C::UpstreamWait | C::ClientThink, _, "window_open") => never_closed,
         (C::Reset, C::ZeroWindow, "window_open") => open_at_the_reset,
         (_, _, "window_open") => window_open,
+        (C::Http2FlowControl, _, "grant_released") => |case, chain| {
+            let end = case.seg(chain.end)?;
+            let sent = case.link(&["flight_end"]).map_or(0, |(_, seg)| seg.end());
+            holds(case.flow.acked(end.from, chain.end) >= sent, "not all was acknowledged")
+        },
+        (C::Http2FlowControl, _, "stops_at_the_limit") => |case, chain| {
+            let end = case.seg(chain.end)?;
+            let follows = case.link(&["flight_end"]).is_none_or(|(_, seg)| seg.end() == end.at);
+            holds(follows && end.len > 0, "other data lies between")
+        },
         (_, _, "held_small") => held_small,
         (_, _, "full_segment") => full_segment,
         (_, _, "cwnd_open") => more_in_flight_before,
@@ -234,6 +244,7 @@ pub(super) fn of(cause: Cause, other: Cause, why: &str) -> Option<Checker> {
         (_, _, "queue_empty" | "queue_full" | "transfer_waits") => {
             |_, _| undecided("the requests of other connections show it")
         }
+        (_, _, "hardly") => |_, _| undecided("what hooks saw the threads do shows it"),
         // Of these the evidence is state of the system, or they are only in the manual.
         (C::ConntrackFull | C::ConntrackRace | C::PortExhaustion, _, _) => {
             |_, _| undecided("the state of the system shows it")

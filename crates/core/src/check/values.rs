@@ -185,7 +185,7 @@ fn trips(case: &Case<'_>, name: &str, fact: &Fact) -> Answer {
 fn median(case: &Case<'_>, _: &str, fact: &Fact) -> Answer {
     let counted = match case.finding.cause {
         Cause::TlsHandshake => case.fact_number("handshakes"),
-        Cause::ServerThink | Cause::UpstreamWait => case.fact_number("cases"),
+        cause if cause.is_of_server_time() => case.fact_number("cases"),
         _ => case.fact_number("count"),
     };
     let (count, median_ns) = (counted.unwrap_or(0), number(fact).unwrap_or(0));

@@ -17,6 +17,8 @@ pub struct Usual {
     /// Median time from the first byte to the last, ns, of the responses without a loss; of the
     /// fastest if each had one.
     answer_ns: u64,
+    /// Median of the pauses within a response beyond a round trip each, ns.
+    beyond_trips_ns: u64,
     /// An experiment shows that no pause within a response waits for an ACK.
     never_for_acks: bool,
     /// Least round trip, ns; 0 if unknown.
@@ -35,6 +37,7 @@ impl Usual {
         Self {
             wait_ns: median_ns(requests.iter().map(|it| it.wait_ns)),
             answer_ns,
+            beyond_trips_ns: median_ns(requests.iter().map(|it| it.beyond_trips_ns)),
             rtt_ns: requests.iter().map(|it| it.rtt_ns).filter(|&it| it > 0).min().unwrap_or(0),
             never_for_acks: experiments.iter().any(refutes_waiting_for_acks),
             is_queued: about_queues
@@ -100,8 +103,14 @@ impl Usual {
         }
         let is_whole = request.wire_bytes <= INITIAL_WINDOW_BYTES && request.out_of_order == 0;
         let may_be_held = self.pause_by_round_trip(request) == Some(Ordering::Equal);
-        if !is_whole || !self.never_for_acks || may_be_held {
+        if !self.never_for_acks || may_be_held {
             ledger.add(Owner::Unknown, left_ns);
+            return;
+        }
+        if !is_whole {
+            let own_ns = self.server_pauses_ns(request).min(left_ns);
+            ledger.add(Owner::Server, own_ns);
+            ledger.add(Owner::Unknown, left_ns - own_ns);
             return;
         }
         // A response of one flight waits for no ACK. All its pauses are the server's if no link on
@@ -110,6 +119,15 @@ impl Usual {
         ledger.add(Owner::Server, pause_ns);
         let others = if self.is_queued == Some(false) { Owner::Server } else { Owner::Unknown };
         ledger.add(others, left_ns - pause_ns);
+    }
+
+    /// Returns the time in which the server paused within a response of several flights, ns. On a path
+    /// without a queue, a sender that waits for ACKs sends on after a round trip, so what pauses take
+    /// beyond that is the server's. What a response has more of it than the others may be a timer that
+    /// repaired a loss.
+    fn server_pauses_ns(&self, request: &OwnRequest) -> u64 {
+        let is_calm = self.is_queued == Some(false) && !is_lossy(request) && self.rtt_ns > 0;
+        if is_calm { request.beyond_trips_ns.min(self.beyond_trips_ns) } else { 0 }
     }
 
     /// Returns the time for which a response waited for the repair of a loss, ns: it is longer than
@@ -171,10 +189,9 @@ pub fn loss_owner(lost_ns: u64) -> Owner {
 /// Returns whether the client's own receive window explains the time of a response: n bytes need
 /// n ÷ window round trips, and they took little longer.
 pub fn fills_own_window(request: &OwnRequest) -> bool {
-    let trips = request.wire_bytes.checked_div(request.rcv_wnd_bytes).unwrap_or(0);
-    let explained_ns = trips * request.rtt_ns;
+    let explained_ns = request.window_trips() * request.rtt_ns;
     let answer_ns = answer_ns(request);
-    trips >= OPENING_TRIPS
+    request.exceeds_own_window()
         && request.rtt_ns > 0
         && explained_ns <= answer_ns + answer_ns / ALIKE_PART
         && explained_ns >= answer_ns - answer_ns / ALIKE_PART

@@ -227,6 +227,11 @@ impl Measured {
                 finding.facts.push(("reporter", text(reporter)));
                 finding.facts.push(("says", text("the server cannot be reached")));
             }
+            if id == "connect_refused" {
+                // `ECONNREFUSED` is the error of both (RFC 1122 §4.2.3.9).
+                let refusal = "a RST, or with an ICMP error (port unreachable)";
+                finding.facts.push(("refusal", Fact::Text(refusal.to_owned())));
+            }
             if cause == Cause::SynRetransmit {
                 finding.facts.push(("unanswered", Fact::Count(count)));
             }

@@ -24,6 +24,14 @@ pub use request::{Failure, OwnRequest, PeerWindow, SendLimit, Sending};
 pub use weigh::weigh;
 pub use words::{conditions, sentence};
 
+use crate::judge::thresholds::{ALIKE_PART, HOST_DELAY_NS};
+
+/// Returns whether a wait of a client is one for the other end's reaction: a round trip at most, as far
+/// as measurements of it are alike, and the delays of both hosts.
+pub fn is_within_a_trip(wait_ns: u64, rtt_ns: u64) -> bool {
+    wait_ns <= rtt_ns + rtt_ns / ALIKE_PART + 2 * HOST_DELAY_NS
+}
+
 /// Returns the median, the later of the two middle values, ns; 0 if there are none.
 pub fn median_ns(times_ns: impl IntoIterator<Item = u64>) -> u64 {
     let mut sorted: Vec<u64> = times_ns.into_iter().collect();

@@ -1,6 +1,7 @@
 //! One request of a client, or one failed attempt, as its own socket and clock show it.
 
 use crate::app::ErrorCode;
+use crate::experiment::thresholds::OPENING_TRIPS;
 use crate::model::{Cause, Outcome};
 use crate::wire::Side;
 
@@ -33,6 +34,9 @@ pub struct OwnRequest {
     pub after_pause_bytes: u64,
     /// Size of a full segment, bytes; 0 if unknown.
     pub mss_bytes: u64,
+    /// The pauses within the response that were longer than a round trip, less one round trip each,
+    /// summed up, ns.
+    pub beyond_trips_ns: u64,
     /// The receive window that the client offers after the response, bytes; 0 if unknown.
     pub rcv_wnd_bytes: u64,
     /// Part of `wait_ns` in which the server's window held the request back, as the kernel counted
@@ -108,6 +112,18 @@ impl OwnRequest {
     /// ns.
     pub fn sending_ns(&self) -> u64 {
         self.sending.acked_ns.min(self.wait_ns).saturating_sub(self.rtt_ns)
+    }
+
+    /// Returns the least number of round trips that the response takes if it fills the client's window
+    /// in each; 0 if the window is unknown.
+    pub fn window_trips(&self) -> u64 {
+        self.wire_bytes.checked_div(self.rcv_wnd_bytes).unwrap_or(0)
+    }
+
+    /// Returns whether the client's window is small for the response: it does not open as fast as the
+    /// response would let it.
+    pub fn exceeds_own_window(&self) -> bool {
+        self.window_trips() >= OPENING_TRIPS
     }
 
     /// Returns the latency of the request, ns.

@@ -431,3 +431,39 @@ fn a_response_that_fills_the_clients_own_window_names_it() {
     // A window that is as large as the response held nothing back.
     assert!(with(131_072).findings.is_empty());
 }
+
+#[test]
+fn pauses_of_a_long_response_beyond_round_trips_are_the_servers() {
+    let found = |experiments: &[Experiment], change: &dyn Fn(usize, &mut OwnRequest)| {
+        let mut measured = paused(60 * MS);
+        for (number, it) in measured.requests.iter_mut().enumerate() {
+            (it.receive_ns, it.beyond_trips_ns) = (180 * MS, 238 * MS);
+            (it.wire_bytes, it.mss_bytes, it.after_pause_bytes) = (41_000, 1_448, 8_192);
+            change(number, it);
+        }
+        let report = measured.report(experiments);
+        (report.ledger.of(Owner::Server) / MS, report.findings.iter().map(|it| it.cause).collect())
+    };
+    let both = [refutes(), queue(Verdict::Refutes)];
+    let same = |_: usize, _: &mut OwnRequest| ();
+    assert_eq!(found(&both, &same), (2_380, vec![Cause::ServerThink]));
+    // They may wait for ACKs, or in a queue.
+    assert_eq!(found(&both[1..], &same), (0, vec![]));
+    assert_eq!(found(&both[..1], &same).0, 0);
+    // One response may wait for a timer after a loss; the others do not pause so long.
+    let rarely = |number: usize, it: &mut OwnRequest| {
+        it.beyond_trips_ns = if number == 0 { 238 * MS } else { 0 };
+    };
+    assert_eq!(found(&both, &rarely).0, 0);
+    let lossy = |_: usize, it: &mut OwnRequest| it.out_of_order = 1;
+    assert_eq!(found(&both, &lossy).0, 0);
+}
+
+#[test]
+fn a_refusal_is_a_rst_or_an_icmp_error_where_no_packet_shows_it() {
+    let failures = vec![Failure::Refused { after_ns: MS }; 3];
+    let measured = Measured { server: server(), failures, ..Measured::default() };
+    let report = measured.report(&[]);
+    let what = &crate::report::Phrases::of(&report.findings[0]).what;
+    assert!(what.contains("answered with a RST, or with an ICMP error"), "{what}");
+}

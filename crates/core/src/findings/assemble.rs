@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
-use crate::findings::causes::{rules, syn_flood};
+use crate::findings::causes::{rules, set_up, syn_flood};
 use crate::findings::client_isolated::IsolatedClients;
 use crate::findings::finding::finding;
 use crate::findings::floors::{Case, Floors, share_of};
@@ -140,7 +140,7 @@ impl Rival {
     fn of(finding: &Finding) -> Option<Self> {
         let takes_time = finding.cause.class() == Class::Fault;
         let (lost_ns, exchanges) = (finding.lost_ns, finding.affected.exchanges);
-        (takes_time && !finding.cause.makes_exchanges_fail()).then_some(Self { lost_ns, exchanges })
+        (takes_time && !fails(finding)).then_some(Self { lost_ns, exchanges })
     }
 }
 
@@ -151,8 +151,15 @@ fn fails_most(finding: &Finding, rivals: &[Rival]) -> bool {
         rival.lost_ns > finding.lost_ns && rival.exchanges >= finding.affected.exchanges
     };
     // Which errors are failures of the service is decided by their number already.
-    let counts = finding.cause.makes_exchanges_fail() && finding.cause != Cause::ErrorResponses;
+    let counts = fails(finding) && finding.cause != Cause::ErrorResponses;
     counts && !rivals.iter().any(explains)
+}
+
+/// Returns whether the exchanges that the finding concerns failed: its cause makes them fail, or none of
+/// its connection attempts was answered.
+fn fails(finding: &Finding) -> bool {
+    let left_unanswered = || set_up::leaves_all_unanswered(&finding.facts);
+    finding.cause.makes_exchanges_fail() || left_unanswered()
 }
 
 /// Returns whether `fault` lost hardly any time, and affected few exchanges. If `dominated`, a cost

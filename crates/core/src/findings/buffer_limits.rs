@@ -23,6 +23,8 @@ pub(super) fn is_short(
     let sender = endpoint.sender(key.sender);
     let [fixed, stands] = match key.cause {
         Cause::ReceiveWindow => [sender.window.is_fixed(), sender.window.limits_often()],
+        // The sender stops at the byte up to which the window goes.
+        Cause::Http2FlowControl => [true; 2],
         _ => [sender.ceilings.connections > 0; 2],
     };
     let share = share(cause, endpoint);
@@ -111,6 +113,7 @@ pub(super) fn no_fault_reason(
         Cause::SendBuffer => NoFaultReason::Opens,
         Cause::ReceiveWindow if sender.window.is_fixed() => NoFaultReason::Short { wait_ns },
         Cause::ReceiveWindow if !sender.window.limits_often() => NoFaultReason::Opens,
+        Cause::Http2FlowControl => NoFaultReason::Short { wait_ns },
         Cause::ZeroWindow if cause.count < u64::from(HABIT_MIN) => NoFaultReason::Few,
         Cause::ReceiveWindow | Cause::ZeroWindow => NoFaultReason::Work { late_ns: late_ns(cause) },
         _ => NoFaultReason::Few,

@@ -161,6 +161,10 @@ fn cost(
     let of_few = tail.facts(endpoint, cost_ns);
     if rows.is_none() && !of_few.is_empty() {
         finding.affected.exchanges = tail.count;
+        if tallied.exchanges == 0 {
+            // The other exchanges do not show it.
+            finding.confidence = confidence::of_many(cause, tail.count);
+        }
         if let Some(tail) = endpoint.tails.of(cause).filter(|_| tallied.exchanges == 0) {
             let (all, needed_ns) = (&endpoint.all.latency, endpoint.round_trips.needed_ns());
             finding.counterfactual = prediction::of(all, &tail.now, &tail.without, needed_ns);

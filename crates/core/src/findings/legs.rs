@@ -7,7 +7,7 @@
 use crate::findings::tally::{Key, Tally};
 use crate::judge::Turn;
 use crate::model::{Cause, Owner};
-use crate::tcp::{Connection, Exchange};
+use crate::tcp::{Chain, Connection, Exchange};
 use crate::wire::{Endpoint, Side};
 use hashbrown::HashMap;
 
@@ -41,8 +41,10 @@ struct Open {
     wall_ns: u64,
     /// The server's part of the wall time, ns.
     server_ns: u64,
-    /// Longest silence of the exchange, ns.
-    longest_ns: u64,
+    /// Part of that before the response began, ns.
+    before_ns: u64,
+    /// Longest silence of the exchange, if it is that before the response, ns.
+    longest_ns: Option<u64>,
 }
 
 fn hosts(client: Endpoint, server: Endpoint) -> Hosts {
@@ -72,9 +74,9 @@ impl Legs {
     /// Processes an exchange of `connection`, which is over and is counted at `place`.
     pub fn exchange(&mut self, connection: &Connection, exchange: &Exchange, place: Endpoint) {
         let mut chains = exchange.chains.iter();
-        let answered = chains
-            .find(|it| it.cause == Cause::ServerThink && it.gap.turn == Turn::Answers)
-            .filter(|_| self.open.len() < OPEN_MAX);
+        // The longest silence may be another one, within the response.
+        let before_response = |it: &&Chain| it.cause == Cause::ServerThink && it.ns > it.within_ns;
+        let answered = chains.find(before_response).filter(|_| self.open.len() < OPEN_MAX);
         let Some(chain) = answered else { return };
         let key = Key::of(chain.cause, chain.sender, connection).within(place);
         self.open.push(Open {
@@ -83,7 +85,8 @@ impl Legs {
             kind: exchange.kind.digest(),
             wall_ns: exchange.wall_ns(),
             server_ns: chain.ns,
-            longest_ns: chain.longest_ns,
+            before_ns: chain.ns - chain.within_ns,
+            longest_ns: (chain.gap.turn == Turn::Answers).then_some(chain.longest_ns),
         });
     }
 
@@ -122,7 +125,7 @@ pub(super) fn settle(tally: &mut Tally) {
     }
     for one in &open {
         let Some(&rtt_ns) = known.get(&one.hosts) else { continue };
-        let ns = rtt_ns.min(one.server_ns);
+        let ns = rtt_ns.min(one.before_ns);
         if let Some(endpoint) = tally.endpoints.get_mut(&one.key.server) {
             endpoint.round_trips.leg_known = true;
             endpoint.transfer(one.kind, Owner::Server, Owner::Path, ns);
@@ -131,7 +134,9 @@ pub(super) fn settle(tally: &mut Tally) {
             cause.lost_ns = cause.lost_ns.saturating_sub(ns);
             let without_ns = one.wall_ns.saturating_sub(one.server_ns);
             cause.without.replace(without_ns, without_ns + ns);
-            cause.waits.replace(one.longest_ns, one.longest_ns.saturating_sub(ns));
+            if let Some(longest_ns) = one.longest_ns {
+                cause.waits.replace(longest_ns, longest_ns.saturating_sub(ns));
+            }
         }
     }
 }

@@ -29,6 +29,7 @@ impl Gap {
             group("acknowledgment", self.acknowledgment()),
             group("flight", self.flight()),
             group("window", self.window()),
+            group("HTTP/2 flow control", self.credit()),
             group("loss", self.loss()),
             group("Nagle's algorithm", self.nagle()),
             group("pace", self.pace()),
@@ -49,6 +50,7 @@ impl Gap {
             ("packets are missing from the capture in it", yes(self.misses_data)),
             ("its end follows a hole", yes(self.behind_hole)),
             ("ACKs in it cover such packets of the sender", yes(self.has_sent_unseen)),
+            ("they report a hole at the receiver", yes(self.repairs_unseen)),
             ("the sender acknowledges such packets of its peer", yes(self.unseen_until_ns > 0)),
         ]
     }
@@ -104,6 +106,20 @@ impl Gap {
         ]
     }
 
+    fn credit(&self) -> Vec<(&'static str, String)> {
+        let Some(credit) = self.credit else { return vec![("used-up window", "none".into())] };
+        let of = if credit.is_of_stream { "of the stream" } else { "of the connection" };
+        vec![
+            ("used-up window", of.into()),
+            ("its size", bytes(credit.window_bytes)),
+            ("granted by", format!("frame {}", credit.granted.frame.number())),
+            (
+                "from the effect of the grant to the end of the silence",
+                self.after_credit_ns().map_or("not in it".into(), duration),
+            ),
+        ]
+    }
+
     fn loss(&self) -> Vec<(&'static str, String)> {
         let retransmission = match self.repair.trigger {
             None => "no",
@@ -123,6 +139,7 @@ impl Gap {
             ("small segments that left with an ACK", self.nagle.holds.to_string()),
             ("that left some time after it", self.nagle.missed.to_string()),
             ("that left while another was unacknowledged", self.nagle.refuted.to_string()),
+            ("that left so as the end of a larger write", self.nagle.ends_of_writes.to_string()),
             ("late ACKs that it went on with", self.late_acks.prompt.to_string()),
             ("late ACKs that it went on after", self.late_acks.late.to_string()),
         ]

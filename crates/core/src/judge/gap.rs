@@ -28,6 +28,7 @@ pub use repair::{Recovery, Repair};
 pub use round_trips::RoundTrips;
 pub use unsent::Unsent;
 
+use crate::app::Credit;
 use crate::judge::thresholds::{
     ACK_TRAIN_NS, ALIKE_PART, AT_ONCE_PART, DELAYED_ACK_MIN_NS, HABIT_MIN, HOST_DELAY_MAX_NS,
     HOST_DELAY_NS,
@@ -76,9 +77,14 @@ pub struct Gap {
     pub behind_hole: bool,
     /// ACKs in the gap show that the sender sent data that is missing in the capture.
     pub has_sent_unseen: bool,
+    /// The receiver reported with such an ACK that data before other data was still missing there: the
+    /// sender repaired a loss by packets that are missing in the capture.
+    pub repairs_unseen: bool,
     /// Time of the ACK by which the sender shows in the gap that its peer sent last what is missing in the
     /// capture, ns; 0 if there is none. What ended the gap answers that data.
     pub unseen_until_ns: u64,
+    /// The client waited in vain: nothing that its server may have worked on ended the silence.
+    pub in_vain: bool,
     /// Round trips of the path and its legs.
     pub rtt: RoundTrips,
     /// ACKs that took effect in the gap.
@@ -105,6 +111,8 @@ pub struct Gap {
     pub bottleneck: Bottleneck,
     /// The application protocol.
     pub protocol: ProtocolState,
+    /// The window of HTTP/2 that the sender had used up, if it was granted more.
+    pub credit: Option<Credit>,
 }
 
 impl Gap {
@@ -169,6 +177,13 @@ impl Gap {
         self.acks.last.is_some() && self.sent_after_ack_ns() <= self.trigger_tolerance_ns()
     }
 
+    /// Returns whether the departure that ended the silence left so shortly after the last ACK that it is
+    /// no coincidence.
+    pub fn ends_with_ack_by_no_coincidence(&self) -> bool {
+        self.acks.last.is_some()
+            && nagle::is_no_coincidence(self.len_ns(), self.sent_after_ack_ns())
+    }
+
     /// Returns whether a duplicate ACK ended the silence. The data that it reports as received is
     /// no longer in flight, so that as much may be sent (RFC 3042, RFC 6675 §4), though SND.UNA
     /// does not advance.
@@ -190,6 +205,26 @@ impl Gap {
         let early_ns = self.rtt.base_ns - self.rtt.base_ns / ALIKE_PART;
         self.losses.repeated_ns > self.start_ns
             && (early_ns..=self.rtt.base_ns + self.trigger_tolerance_ns()).contains(&after_ns)
+    }
+
+    /// Earliest time at which a segment that the grant released can pass the vantage, ns, if the sender
+    /// had used up a window of HTTP/2.
+    pub fn credit_effect_ns(&self) -> Option<u64> {
+        self.credit.map(|credit| credit.granted.time_ns + self.rtt.sender_ns)
+    }
+
+    /// Time from the effect of the grant, before which the sender had used up a window of HTTP/2, to the
+    /// end, ns; `None` if the grant took effect at another time.
+    pub fn after_credit_ns(&self) -> Option<u64> {
+        let effect_ns = self.credit_effect_ns()?;
+        (self.start_ns < effect_ns).then(|| self.end_ns.checked_sub(effect_ns)).flatten()
+    }
+
+    /// Time of the silence beyond a round trip in which the receiver granted nothing to a sender that
+    /// had used up a window of HTTP/2, ns.
+    pub fn credit_late_ns(&self) -> u64 {
+        let waited_ns = self.credit_effect_ns().map_or(0, |ns| ns.saturating_sub(self.start_ns));
+        waited_ns.saturating_sub(self.rtt.base_ns)
     }
 
     /// Time from the effect of the first ACK to the end, ns; without an ACK, more than the length

@@ -13,6 +13,7 @@ mod delayed_ack;
 mod facts;
 mod flight;
 mod gap;
+mod http2_flow_control;
 mod http_100_continue;
 mod loss;
 mod nagle_delayed_ack;
@@ -63,6 +64,7 @@ const RECOGNISERS: &[(&str, Scope, Recogniser)] = &[
     ("http_100_continue", Scope::Always, http_100_continue::recognise),
     ("zero_window", Scope::Always, zero_window::recognise),
     ("receive_window", Scope::Always, receive_window::recognise),
+    ("http2_flow_control", Scope::Within, http2_flow_control::recognise),
     ("nagle_delayed_ack", Scope::Within, nagle_delayed_ack::recognise),
     ("delayed_ack", Scope::Within, delayed_ack::recognise),
     ("send_buffer, small writes", Scope::Within, small_writes::recognise),
@@ -118,7 +120,8 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
         if slices.rest_ns == 0 {
             return slices;
         }
-        if *asked == Scope::Within && gap.turn == Turn::Answers {
+        // A sender that repaired a loss unseen waited for that.
+        if *asked == Scope::Within && (gap.turn == Turn::Answers || gap.repairs_unseen) {
             continue;
         }
         let answer = recogniser(gap, slices.rest_ns);
@@ -144,6 +147,9 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
         false => gap.unseen_ns().saturating_sub(gap.len_ns() - slices.rest_ns),
     };
     slices.take(Slice::plain(Owner::Unknown, unknown_ns));
-    slices.take(application::busy(gap.sender, slices.rest_ns));
+    slices.take(match gap.in_vain {
+        true => Slice::plain(Owner::Server, slices.rest_ns),
+        false => application::busy(gap.sender, slices.rest_ns),
+    });
     slices
 }

@@ -95,6 +95,11 @@ causes! {
         family: Window, owners: &[Owner::ZeroWindow], culprit: Receiver,
         repeats_or_waits: true, ..FAULT
     }
+    /// The window of an HTTP/2 stream or connection is below the bandwidth-delay product, or its
+    /// receiver does not read.
+    Http2FlowControl = "http2_flow_control" {
+        family: Window, owners: &[Owner::Http2FlowControl], culprit: Receiver, revised: true, ..FAULT
+    }
     /// The congestion window is still growing.
     SlowStart = "slow_start" {
         family: Window, owners: &[Owner::CongestionWindow], culprit: Sender,
@@ -248,6 +253,34 @@ causes! {
     UpstreamWait = "upstream_wait" {
         family: Application, owners: &[Owner::Server], culprit: Server, ..COST
     }
+    /// A server that the CPU quota of its control group stops.
+    CpuThrottled = "cpu_throttled" {
+        family: Host, owners: &[Owner::Server], culprit: Server, witness: Server, ..FAULT
+    }
+    /// A server that waits for a CPU while other threads have them.
+    CpuSaturation = "cpu_saturation" {
+        family: Host, owners: &[Owner::Server], culprit: Server, witness: Server, ..FAULT
+    }
+    /// Requests that lie unread while the thread of their connection runs others.
+    EventLoopBlocked = "event_loop_blocked" {
+        family: Application, owners: &[Owner::Server], culprit: Server, witness: Server, ..FAULT
+    }
+    /// Requests that lie unread because all workers have others.
+    WorkersExhausted = "workers_exhausted" {
+        family: Application, owners: &[Owner::Server], culprit: Server, witness: Server, ..FAULT
+    }
+    /// Requests that wait for a lock.
+    LockWait = "lock_wait" {
+        family: Application, owners: &[Owner::Server], culprit: Server, witness: Server, ..FAULT
+    }
+    /// Requests that wait for block I/O.
+    DiskWait = "disk_wait" {
+        family: Host, owners: &[Owner::Server], culprit: Server, witness: Server, ..FAULT
+    }
+    /// Requests that wait for memory: page faults, reclaim or swap.
+    MemoryPressure = "memory_pressure" {
+        family: Host, owners: &[Owner::Server], culprit: Server, witness: Server, ..FAULT
+    }
 }
 
 /// A group of causes with the same kind of mechanism.
@@ -362,6 +395,11 @@ impl Cause {
     /// Returns which of several cases shows the cause best.
     pub fn clearest(self) -> Clearest {
         self.traits().clearest
+    }
+
+    /// Returns whether it takes the time that a server needs itself, and no other.
+    pub fn is_of_server_time(self) -> bool {
+        matches!(self.owners(), [Owner::Server])
     }
 
     /// Returns whether the sender waits for an ACK that its receiver keeps back.

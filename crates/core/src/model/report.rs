@@ -121,6 +121,17 @@ pub struct Invocation {
     pub options: Vec<String>,
 }
 
+impl Invocation {
+    /// Returns the command line that reads `files` with the text of a filter, and the number of
+    /// places that the user states.
+    pub fn of_captures(files: Vec<String>, filter: Option<&str>, vantages: Option<u8>) -> Self {
+        let filter = filter.map(|text| ["--filter".to_owned(), text.to_owned()]);
+        let vantages = vantages.map(|number| ["--vantages".to_owned(), number.to_string()]);
+        let options = filter.into_iter().chain(vantages).flatten().collect();
+        Self { target: None, files, options }
+    }
+}
+
 /// The same traffic captured at two places.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Join {

@@ -55,6 +55,8 @@ vocabulary! {
         ReceiveWindow = "receive_window",
         /// See [`Cause::ZeroWindow`].
         ZeroWindow = "zero_window",
+        /// See [`Cause::Http2FlowControl`].
+        Http2FlowControl = "http2_flow_control",
         /// See [`Cause::SlowStart`] and [`Cause::CongestionWindow`].
         CongestionWindow = "congestion_window",
         /// See [`Cause::RetransmissionTimeout`].

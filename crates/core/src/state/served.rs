@@ -1,9 +1,9 @@
 //! The parts of a server's time: what kernel hooks saw its threads do from a request to its answer.
 
 use crate::findings;
-use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN};
+use crate::judge::thresholds::{ALIKE_PART, AT_ONCE_PART, HABIT_MIN};
 use crate::model::units::duration;
-use crate::model::{Cause, Fact, Finding, Report, SlowExchange, StateEvidence};
+use crate::model::{Cause, Fact, Finding, Report, RuledOut, SlowExchange, StateEvidence};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,6 +21,8 @@ pub enum Part {
     Running,
     /// On a CPU for other requests, while this one lay unread or unanswered: a busy event loop.
     OtherRequests,
+    /// Unread, while each thread that reads requests of this server had others.
+    NoWorkerFree,
     /// In a run queue: other threads had the CPUs.
     CpuWait,
     /// Stopped by the CPU quota of its control group.
@@ -51,6 +53,7 @@ impl Part {
         match self {
             Self::Running => "running",
             Self::OtherRequests => "waiting while it ran other requests",
+            Self::NoWorkerFree => "waiting until a worker was free",
             Self::CpuWait => "waiting for a CPU",
             Self::Throttled => "stopped by its CPU quota",
             Self::Others => "waiting for others",
@@ -65,20 +68,43 @@ impl Part {
         }
     }
 
-    /// Returns the fact of a finding that this part is most of the server's time; `None` where that
-    /// says nothing about what to change.
-    fn fact(self) -> Option<&'static str> {
+    /// Returns the cause of a server's time that is mostly of this part, and the fact of its finding
+    /// that states the part; `None` where the part says nothing about what to change.
+    fn cause(self) -> Option<(Cause, &'static str)> {
         match self {
-            Self::Throttled => Some("throttled_ns"),
-            Self::CpuWait => Some("cpu_wait_ns"),
-            Self::OtherRequests => Some("loop_busy_ns"),
-            Self::Lock => Some("lock_wait_ns"),
-            Self::Disk => Some("disk_wait_ns"),
-            Self::Memory => Some("memory_wait_ns"),
+            Self::Throttled => Some((Cause::CpuThrottled, "throttled_ns")),
+            Self::CpuWait => Some((Cause::CpuSaturation, "cpu_wait_ns")),
+            Self::OtherRequests => Some((Cause::EventLoopBlocked, "loop_busy_ns")),
+            Self::NoWorkerFree => Some((Cause::WorkersExhausted, "workers_busy_ns")),
+            Self::Lock => Some((Cause::LockWait, "lock_wait_ns")),
+            Self::Disk => Some((Cause::DiskWait, "disk_wait_ns")),
+            Self::Memory => Some((Cause::MemoryPressure, "memory_wait_ns")),
             _ => None,
         }
     }
+
+    /// Returns the cause that the server's time would have if most of it were of this part.
+    fn look_alike(self) -> Option<Cause> {
+        match self {
+            Self::Running => Some(Cause::ServerThink),
+            Self::Others => Some(Cause::UpstreamWait),
+            _ => self.cause().map(|(cause, _)| cause),
+        }
+    }
 }
+
+/// The parts that a finding of another one rules out, in the order of its manual.
+const LOOK_ALIKES: [Part; 9] = [
+    Part::Running,
+    Part::Others,
+    Part::Throttled,
+    Part::CpuWait,
+    Part::OtherRequests,
+    Part::NoWorkerFree,
+    Part::Lock,
+    Part::Disk,
+    Part::Memory,
+];
 
 /// Times by part, ns; their sum is the time of the server. Parts of no time are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -235,8 +261,8 @@ fn sum(all: &[&Served]) -> Option<ServerParts> {
     })
 }
 
-/// Adds the parts of the server's own time to the findings about it. Where most of it is one
-/// part that says what to change, the finding has that as a fact.
+/// Adds the parts of the server's own time to the findings about it. Where most of it is one part
+/// that says what to change, that is the cause.
 pub fn weigh_served(report: &mut Report, served: &[Served]) {
     for finding in report.findings.iter_mut().filter(|it| it.cause == Cause::ServerThink) {
         let server = super::rules::server(finding);
@@ -250,8 +276,11 @@ pub fn weigh_served(report: &mut Report, served: &[Served]) {
 
 fn add(finding: &mut Finding, sums: &ServerParts) {
     let Some((largest, ns)) = sums.parts.largest() else { return };
-    if let Some(fact) = largest.fact().filter(|_| 2 * ns >= sums.server_ns) {
+    if let Some((cause, fact)) = largest.cause().filter(|_| 2 * ns >= sums.server_ns) {
+        finding.cause = cause;
         finding.facts.push((fact, Fact::Ns(ns)));
+        finding.ruled_out = ruled_out(cause, sums);
+        finding.confidence = findings::confidence_of(cause, sums.requests);
     }
     finding.state.push(StateEvidence {
         id: "served",
@@ -267,6 +296,14 @@ fn add(finding: &mut Finding, sums: &ServerParts) {
             ("parts", Fact::Text(sums.words())),
         ],
     });
+}
+
+/// Returns the look-alikes of `cause` whose part is less than an eighth of the server's time.
+fn ruled_out(cause: Cause, sums: &ServerParts) -> Vec<RuledOut> {
+    let is_small = |part: &Part| sums.parts.of(*part).saturating_mul(AT_ONCE_PART) < sums.server_ns;
+    let others = LOOK_ALIKES.into_iter().filter(is_small).filter_map(Part::look_alike);
+    let others = others.filter(|it| *it != cause);
+    others.map(|cause| RuledOut { cause, why: "hardly" }).collect()
 }
 
 /// Returns the parts of the time that the server took for an exchange, if it is among `served`: its
@@ -339,8 +376,10 @@ mod tests {
              running 12 ms"
         );
         assert_eq!(finding.state[0].process.as_deref(), Some("node (pid 42)"));
+        assert_eq!(finding.cause, Cause::CpuSaturation);
         assert_eq!(finding.facts, [("cpu_wait_ns", Fact::Ns(80_000_000))]);
-        assert!(weighed(&vec![one; 2]).state.is_empty(), "two are no habit");
+        let two = weighed(&vec![one; 2]);
+        assert!(two.state.is_empty() && two.cause == Cause::ServerThink, "two are no habit");
     }
 
     #[test]
@@ -348,11 +387,38 @@ mod tests {
         let mixed = [(Part::Throttled, 40), (Part::Lock, 39), (Part::Disk, 21)];
         for parts in [&mixed[..], &[(Part::Running, 90), (Part::CpuWait, 10)]] {
             let finding = weighed(&vec![served(parts); 3]);
+            assert_eq!(finding.cause, Cause::ServerThink, "{parts:?}");
             assert!(finding.facts.is_empty() && finding.state.len() == 1, "{parts:?}");
         }
         let mut other = served(&[(Part::Throttled, 100)]);
         other.local = at("10.0.0.2:81");
         assert!(weighed(&vec![other; 3]).state.is_empty(), "another server");
+    }
+
+    #[test]
+    fn a_part_of_half_the_time_is_the_cause_and_small_ones_are_ruled_out() {
+        let causes = [
+            (Part::Throttled, Cause::CpuThrottled),
+            (Part::CpuWait, Cause::CpuSaturation),
+            (Part::OtherRequests, Cause::EventLoopBlocked),
+            (Part::NoWorkerFree, Cause::WorkersExhausted),
+            (Part::Lock, Cause::LockWait),
+            (Part::Disk, Cause::DiskWait),
+            (Part::Memory, Cause::MemoryPressure),
+        ];
+        for (part, cause) in causes {
+            let half =
+                weighed(&vec![served(&[(part, 50), (Part::Others, 37), (Part::OtherCall, 13)]); 3]);
+            assert_eq!(half.cause, cause);
+            let ruled_out: Vec<Cause> = half.ruled_out.iter().map(|it| it.cause).collect();
+            assert_eq!(ruled_out.len(), 7, "all but itself and the wait for others: {ruled_out:?}");
+            assert!(!ruled_out.contains(&cause) && !ruled_out.contains(&Cause::UpstreamWait));
+            let words = findings::words(cause);
+            let has_sentence = |it: &RuledOut| words.why_not(it.cause, it.why).is_some();
+            assert!(half.ruled_out.iter().all(has_sentence), "{cause:?}");
+            let less = weighed(&vec![served(&[(part, 49), (Part::Running, 51)]); 3]);
+            assert_eq!(less.cause, Cause::ServerThink);
+        }
     }
 
     #[test]

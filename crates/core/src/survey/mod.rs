@@ -6,7 +6,10 @@
 //! Only a sample of the packets is compared. It is chosen by fingerprint, so that it contains the
 //! same packets of every file.
 
+mod begin;
 mod common;
+
+pub use begin::{Begun, begin};
 
 use crate::capture::{Block, CaptureError, CaptureSet, Site, Source};
 use crate::pipeline::{Batch, Decoder, Options};
@@ -52,6 +55,15 @@ pub enum JoinError {
          on the same side of it, or read the captures one by one"
     )]
     Translated,
+    /// Two places were requested, and one of the captures can be read only once.
+    #[error(
+        "{path}: to join two places the captures are read beforehand, and this can be read only once; \
+         save it first: tcpdump -w FILE"
+    )]
+    Once {
+        /// The name of the capture.
+        path: String,
+    },
 }
 
 /// The result of a survey.

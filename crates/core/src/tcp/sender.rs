@@ -34,6 +34,7 @@ mod waits;
 mod window;
 mod window_history;
 
+pub(super) use ack_clock::reports_hole;
 pub use since::{SinceDeparture, StoredSince};
 pub(super) use stamp::{Stamp, too_early};
 pub(super) use steady::LoneSegment;

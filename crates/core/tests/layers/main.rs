@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module may import those before it.
-const ORDER: [&str; 26] = [
+const ORDER: [&str; 27] = [
     "queue",
     "literal",
     "capture",
@@ -32,6 +32,7 @@ const ORDER: [&str; 26] = [
     "graph",
     "drill",
     "picture",
+    "page",
     "tables",
     "stages",
     "anonymize",

@@ -42,6 +42,7 @@ const CONTRADICTED: &[(Cause, Role, &str, &str, &str)] = &[
         "net.ipv4.tcp_rmem",
         "do not set `SO_RCVBUF`",
     ),
+    (Cause::Refused, Role::Server, "prohibited", "start the service", "check host and port"),
     (Cause::SynRetransmit, Role::Network, "reporter", "conntrack -S", "add a route"),
     (Cause::SynRetransmit, Role::Network, "queue_open", "ListenOverflows", "connect timeout"),
     (Cause::ReverseDnsTimeout, Role::Resolver, "private", "+trace", "RFC 6303"),

@@ -20,7 +20,8 @@ fn culprits(cause: Cause) -> &'static [Role] {
         | Cause::SendBuffer
         | Cause::SlowStart
         | Cause::ReceiveWindow
-        | Cause::ZeroWindow => &[Role::Client, Role::Server],
+        | Cause::ZeroWindow
+        | Cause::Http2FlowControl => &[Role::Client, Role::Server],
         Cause::Reset | Cause::IdleReset => &[Role::Client, Role::Server, Role::Network],
         Cause::AcceptQueueOverflow
         | Cause::Refused
@@ -29,7 +30,14 @@ fn culprits(cause: Cause) -> &'static [Role] {
         | Cause::NoAnswer
         | Cause::ErrorResponses
         | Cause::ServerThink
-        | Cause::UpstreamWait => &[Role::Server],
+        | Cause::UpstreamWait
+        | Cause::CpuThrottled
+        | Cause::CpuSaturation
+        | Cause::EventLoopBlocked
+        | Cause::WorkersExhausted
+        | Cause::LockWait
+        | Cause::DiskWait
+        | Cause::MemoryPressure => &[Role::Server],
         Cause::ClientThink | Cause::PortExhaustion | Cause::DnsSearch => &[Role::Client],
         Cause::DnsTimeout => &[Role::Resolver, Role::Network],
         Cause::DnsSlow | Cause::DnsFailure | Cause::ReverseDnsTimeout => &[Role::Resolver],

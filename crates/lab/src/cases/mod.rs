@@ -13,6 +13,8 @@ mod dns;
 mod failures;
 mod healthy;
 mod healthy_programs;
+mod host_work;
+mod http2_flow_control;
 mod http_100_continue;
 mod jdk_httpserver;
 mod loss;
@@ -48,6 +50,8 @@ pub const CASES: &[Case] = &[
     send_buffer::CASE,
     receive_window::CASE,
     receive_window::LAN,
+    http2_flow_control::CASE,
+    http2_flow_control::LAN,
     loss::RANDOM,
     loss::SINGLE,
     loss::TAIL,
@@ -83,6 +87,14 @@ pub const CASES: &[Case] = &[
     think_real::REDIS,
     think_real::SCRIPT,
     queries_in_a_row::CASE,
+    host_work::CPU_QUOTA,
+    host_work::NOISY_NEIGHBOURS,
+    host_work::NODE_LOOP,
+    host_work::REDIS_KEYS,
+    host_work::WORKERS,
+    host_work::LOCK,
+    host_work::DISK,
+    host_work::PAGES,
     tls::FULL,
     tls::LARGE_CHAIN,
     syn_flood::CASE,

@@ -198,6 +198,17 @@ fn search_domains_are_tried_in_their_order() {
 }
 
 #[test]
+fn a_name_is_tried_itself_after_a_search_domain_without_an_answer() {
+    let (_kept, silent) = silent();
+    let options = "options timeout:1 attempts:1 ndots:3\nsearch a.lab b.lab";
+    let config = Config::of(options).with_servers(vec![silent]);
+    let (_, expected, _) = diagnosis("db.lab", &config);
+    let names: Vec<&str> = expected.queries.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["db.lab.a.lab", "db.lab.a.lab", "db.lab", "db.lab"]);
+    assert_eq!((seconds(expected.took_ns), expected.ended), (2, Ended::TryAgain));
+}
+
+#[test]
 fn what_is_cut_short_is_asked_for_over_tcp() {
     let server = Fake::start(Behaviour { truncates: true, ..healthy() });
     let (causes, expected, survey) = diagnosis("db.lab", &config("", &[&server]));

@@ -255,7 +255,12 @@ impl<'a> Walk<'a> {
     fn run(mut self, name: &str, asked: &mut impl Resolver) -> Lookup {
         let (mut found, mut ended) = (None, Ended::NotFound);
         let candidates = self.config.candidates(name);
+        let mut is_done = false;
         for (place, candidate) in candidates.iter().enumerate() {
+            // After a failure the name itself is tried nevertheless.
+            if is_done && candidate.len() > name.len() {
+                continue;
+            }
             let before = self.queries.len();
             match self.name(candidate, asked) {
                 Said::Found => {
@@ -265,13 +270,14 @@ impl<'a> Walk<'a> {
                 Said::NoData => ended = Ended::NoData,
                 Said::NxDomain => {}
                 Said::Failed { is_servfail, is_closed } => {
-                    // The next name is tried only if this one was tried first and without a search
-                    // domain, or after SERVFAIL.
+                    // The next search domain is tried only if the name was tried first and without
+                    // one, or after SERVFAIL.
                     let as_is_first = place == 0 && candidate.len() <= name.len();
                     ended = Ended::TryAgain;
-                    if is_closed || !(is_servfail || as_is_first) {
+                    if is_closed {
                         break;
                     }
+                    is_done |= !(is_servfail || as_is_first);
                 }
             }
         }

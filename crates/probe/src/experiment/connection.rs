@@ -155,11 +155,24 @@ pub struct Timing {
     pub before_pause_bytes: u64,
     /// Bytes of the first read after that pause.
     pub after_pause_bytes: u64,
+    /// The pauses between two reads of the answer that were longer than a round trip, less one round
+    /// trip each, summed up.
+    pub beyond_trips_ns: u64,
     /// Bytes of the answer on the wire, without TLS.
     pub wire_bytes: u64,
 }
 
 impl Timing {
+    /// Adds the time between two reads of the answer, on a path with this round trip; so many bytes
+    /// had come before it, and came after it at once.
+    pub(super) fn pause(&mut self, ns: u64, trip_ns: u64, (before, after): (u64, u64)) {
+        self.receive_ns += ns;
+        self.beyond_trips_ns += ns.saturating_sub(trip_ns);
+        if ns > self.pause_ns {
+            (self.pause_ns, self.before_pause_bytes, self.after_pause_bytes) = (ns, before, after);
+        }
+    }
+
     /// Returns the time from the begin of the request to the end of the answer, ns.
     pub fn latency_ns(&self) -> u64 {
         self.send_ns + self.wait_ns + self.receive_ns
@@ -351,6 +364,7 @@ impl<'a> Connection<'a> {
     /// Reads up to the end of an answer.
     fn answer(&mut self, timing: &mut Timing) -> Result<Response, ExchangeError> {
         let began = Instant::now();
+        let trip_ns = self.kernel().rtt_min_ns;
         let mut last: Option<Instant> = None;
         let mut come_bytes = 0_u64;
         loop {
@@ -362,12 +376,7 @@ impl<'a> Connection<'a> {
                 None => timing.wait_ns = (now - began).as_nanos() as u64,
                 Some(before) => {
                     let pause_ns = (now - before).as_nanos() as u64;
-                    timing.receive_ns += pause_ns;
-                    if pause_ns > timing.pause_ns {
-                        timing.pause_ns = pause_ns;
-                        timing.before_pause_bytes = come_bytes;
-                        timing.after_pause_bytes = read as u64;
-                    }
+                    timing.pause(pause_ns, trip_ns, (come_bytes, read as u64));
                 }
             }
             last = Some(now);
@@ -385,6 +394,24 @@ impl<'a> Connection<'a> {
                 self.subject.answers.add(&response);
                 return Ok(response);
             }
+        }
+    }
+
+    /// Returns whether bytes pass without TLS and frames, so that the end of the connection shows
+    /// between answers.
+    pub fn is_plain(&self) -> bool {
+        self.tls.is_none() && self.session.is_none()
+    }
+
+    /// Returns whether the server ends the plain connection within this time, while nothing is asked.
+    pub fn ends_within(&self, time: Duration) -> bool {
+        let socket = self.socket.socket();
+        if !self.is_plain() || socket.set_read_timeout(Some(time)).is_err() {
+            return false;
+        }
+        match socket.peek(&mut [0]) {
+            Ok(bytes) => bytes == 0,
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
         }
     }
 

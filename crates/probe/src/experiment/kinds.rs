@@ -2,7 +2,7 @@
 //!
 //! A row of the table is all that an experiment is, besides its words in `experiment.md` of the core.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use rustls::ClientConfig;
@@ -28,8 +28,13 @@ use super::trials::{Arm, Bounds, Pairs, Trial, on_one_connection};
 pub(super) const REQUESTS: usize = 5;
 /// Number of these requests, the first ones, that are not counted.
 const SKIPPED: usize = 1;
-/// A small receive buffer, bytes.
-const SMALL_BUFFER_BYTES: usize = 16 << 10;
+/// A large receive buffer, bytes, of which the kernel makes twice as much (socket(7)): it holds what 50
+/// Mbit/s carry in 80 ms. The kernel's own limit is `net.core.rmem_max`.
+const LARGE_BUFFER_BYTES: usize = 256 << 10;
+/// A path that drops full-sized segments costs at least this, ns: the sender takes a first loss for
+/// chance, so two timeouts pass before it may try smaller ones, and they double (RFC 6298 §5.5) from
+/// at least 200 ms.
+const BLACK_HOLE_NS: u64 = 600_000_000;
 /// If a client waits this long or longer, the server ignored `Expect`, ns: curl waits for 1 s.
 const IGNORED_NS: u64 = 500_000_000;
 /// Number of requests that the experiment `concurrency` sends at the same time.
@@ -50,6 +55,8 @@ pub enum Occasion {
     SlowRequests,
     /// If answers take long from their first byte to the last, and no packets are captured.
     SlowAnswers,
+    /// If the window of this client is small for its answers, and no packets are captured.
+    SmallWindow,
     /// If look-ups are slow, and there is a second name server.
     SlowLookups,
     /// Only by its name.
@@ -150,15 +157,21 @@ kinds! {
     Mss = "mss" {
         run: |it, _| Ok(large_and_small(it.subject, &it.bounds)?),
         occasion: Occasion::SlowRequests,
+        floor_min_ns: BLACK_HOLE_NS,
         suspect: |it, _, _| it.suspect(Cause::MtuBlackHole, Role::Network, Side::Server),
         ..PLAIN
     }
-    /// The client lets the kernel size the receive buffer, instead of using a small one.
+    /// The client uses a large receive buffer, instead of one that the kernel sizes.
     Rcvbuf = "rcvbuf" {
         run: |it, coin| it.pairs(coin, |arm| {
-            let rcvbuf_bytes = arm.of(Some(SMALL_BUFFER_BYTES), None);
+            let rcvbuf_bytes = arm.of(None, Some(LARGE_BUFFER_BYTES));
             once(it.subject, Settings { rcvbuf_bytes, ..Settings::default() })
         }),
+        occasion: Occasion::SmallWindow,
+        suspect: |it, _, _| {
+            let culprit = Culprit { role: Role::Client, endpoint: own_host(it.subject.server)? };
+            Some(Suspect { cause: Cause::ReceiveWindow, culprit, sender: Side::Server })
+        },
         ..PLAIN
     }
     /// The client opens a connection while nothing is sent, instead of amid an answer.
@@ -317,6 +330,15 @@ impl Kind {
     }
 }
 
+/// Returns this host, with its address towards the server.
+fn own_host(server: SocketAddr) -> Option<Endpoint> {
+    let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    // Connecting a UDP socket chooses a route and sends nothing (udp(7)).
+    let socket = UdpSocket::bind(any).ok()?;
+    socket.connect(server).ok()?;
+    Some(Endpoint { port: 0, ..socket.local_addr().ok()?.into() })
+}
+
 /// The reason why an experiment has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Skipped {
@@ -400,6 +422,9 @@ pub fn make(
     }
     let context = Context { subject, others, bounds };
     let pairs = run(&context, coin)?;
+    if pairs.differences.count() == 0 {
+        return Err(Skipped::DoesNotApply("requests take too long for a pair of trials"));
+    }
     Ok(judged(kind, &context, &pairs))
 }
 

@@ -32,6 +32,8 @@ pub struct Together {
 #[derive(Clone, Debug, Default)]
 struct Stream {
     timing: Timing,
+    /// Round trip of the path, ns.
+    trip_ns: u64,
     last: Option<Instant>,
     come_bytes: u64,
     response: Option<Response>,
@@ -45,12 +47,7 @@ impl Stream {
             None => timing.wait_ns = nanos(now.saturating_duration_since(sent)),
             Some(before) => {
                 let pause_ns = nanos(now - before);
-                timing.receive_ns += pause_ns;
-                if pause_ns > timing.pause_ns {
-                    timing.pause_ns = pause_ns;
-                    timing.before_pause_bytes = self.come_bytes;
-                    timing.after_pause_bytes = bytes as u64;
-                }
+                timing.pause(pause_ns, self.trip_ns, (self.come_bytes, bytes as u64));
             }
         }
         self.last = Some(now);
@@ -95,7 +92,8 @@ impl Connection<'_> {
             self.socket.request(prepared.bytes()).map_err(ExchangeError::Budget)?;
         }
         self.subject.answers.begin();
-        let (mut streams, mut together) = (vec![Stream::default(); count], Together::default());
+        let stream = Stream { trip_ns: self.kernel().rtt_min_ns, ..Stream::default() };
+        let (mut streams, mut together) = (vec![stream; count], Together::default());
         let (began, mut sent) = (Instant::now(), Instant::now());
         let until = began + self.subject.timeout;
         let (mut asked, mut open, mut last) = (0, count, None::<Instant>);

@@ -2,6 +2,15 @@
 
 use crate::target::Target;
 
+/// The fields of a handshake for a WebSocket (RFC 6455 §4.1). A nonce of its own for each would show the
+/// client that the answer is no older one from a cache, which one that is not used further need not know.
+const WEBSOCKET: [(&str, &str); 4] = [
+    ("Connection", "Upgrade"),
+    ("Upgrade", "websocket"),
+    ("Sec-WebSocket-Version", "13"),
+    ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+];
+
 /// A request; [`Request::bytes`] returns what is sent.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -50,6 +59,13 @@ impl Request {
         }
         if !has("user-agent") {
             field("User-Agent", concat!("tcpwhy/", env!("CARGO_PKG_VERSION")));
+        }
+        if target.is_websocket {
+            for (name, value) in WEBSOCKET {
+                if !has(name) {
+                    field(name, value);
+                }
+            }
         }
         for (name, value) in &self.headers {
             field(name, value);

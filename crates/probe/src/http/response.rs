@@ -286,7 +286,8 @@ impl ResponseReader {
         let framing = Framing::of(&head, wanted)?;
         self.has_read_one = true;
         self.response.status = status;
-        self.response.keep_alive = framing.keep_alive;
+        // After 101 the connection speaks another protocol.
+        self.response.keep_alive = framing.keep_alive && status != 101;
         self.response.location = framing.location;
         self.response.redirect = framing.redirect;
         self.response.retry_after = framing.retry_after;

@@ -1,6 +1,7 @@
 //! The versions of HTTP that a client speaks.
 
 use super::http2;
+use crate::target::Target;
 
 /// The versions that a client offers a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +16,13 @@ pub enum HttpVersions {
 }
 
 impl HttpVersions {
+    /// Returns those in which a target is asked: a WebSocket in HTTP/1.1, whose handshake this is (RFC
+    /// 6455 §4.1).
+    #[must_use]
+    pub fn of_target(self, target: &Target) -> HttpVersions {
+        if target.is_websocket { HttpVersions::Http1 } else { self }
+    }
+
     /// Returns the names for ALPN, the preferred one first (RFC 7301 §3.1).
     pub fn alpn(self) -> Vec<Vec<u8>> {
         let (http1, http2) = (b"http/1.1".to_vec(), http2::ALPN.to_vec());

@@ -3,7 +3,7 @@
 use super::failure::{Failure, FailureKind};
 use super::stream::{Found, Stream};
 use super::streams::Streams;
-use crate::http::{Progress, Response, ResponseReader};
+use crate::http::{Progress, Response, ResponseError, ResponseReader, http2};
 
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub(super) struct Connection {
     pub written: usize,
     /// `true` once a byte of the answer has arrived.
     pub has_begun: bool,
+    /// `true` once it has brought an answer.
+    pub has_answered: bool,
     /// `true` if the peer has closed: the remaining bytes are read, and no further request is sent.
     pub is_ending: bool,
     /// Time before which the connection sends no request, ns.
@@ -70,6 +72,7 @@ impl Connection {
             opened_ns: 0,
             written: 0,
             has_begun: false,
+            has_answered: false,
             is_ending: false,
             next_ns: 0,
             reader: ResponseReader::terse(to_head),
@@ -82,7 +85,7 @@ impl Connection {
         (self.stream, self.streams) = (Some(stream), None);
         self.early.clear();
         (self.opened_ns, self.written) = (now_ns, 0);
-        (self.has_begun, self.is_ending) = (false, false);
+        (self.has_begun, self.has_answered, self.is_ending) = (false, false, false);
         self.enter(Phase::Connecting, now_ns);
     }
 
@@ -185,6 +188,9 @@ impl Connection {
         let (reader, has_begun, is_busy) =
             (&mut self.reader, &mut self.has_begun, self.phase == Phase::Busy);
         let found = stream.read(buffer, |bytes| {
+            if !is_busy && http2::begins(bytes) {
+                return Err(ResponseError::Http2.into());
+            }
             if !is_busy || step.answer.is_some() {
                 return Err(unsolicited());
             }

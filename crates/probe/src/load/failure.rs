@@ -27,6 +27,8 @@ pub enum FailureKind {
     Timeout,
     /// The received bytes are not an HTTP response.
     BadResponse,
+    /// The received bytes are another version of HTTP than the one that was spoken.
+    HttpVersion,
     /// The server reset the stream of the request, or ended the connection without processing it.
     Stream,
     /// The answer has a status of 400 to 499.
@@ -50,6 +52,7 @@ impl FailureKind {
             FailureKind::Read => "connection lost",
             FailureKind::Timeout => "timed out",
             FailureKind::BadResponse => "no HTTP response",
+            FailureKind::HttpVersion => "another version of HTTP",
             FailureKind::Stream => "stream ended by the server",
             FailureKind::Http4xx => "status 4xx",
             FailureKind::Http5xx => "status 5xx",
@@ -106,6 +109,7 @@ impl From<ResponseError> for Failure {
     fn from(error: ResponseError) -> Failure {
         let kind = match error {
             ResponseError::Truncated => FailureKind::Read,
+            ResponseError::Http2 => FailureKind::HttpVersion,
             _ => FailureKind::BadResponse,
         };
         Failure::new(kind, error)

@@ -1,4 +1,5 @@
-//! Ends a load that does harm: at the first failure, or once latency has tripled.
+//! Ends a load that does harm: at the first failure, once latency has tripled, or if nothing is ever
+//! answered.
 
 use tcpwhy_core::model::units::duration;
 
@@ -37,6 +38,9 @@ pub enum End {
     /// A request or a connection failed.
     #[error("{0}")]
     Failure(String),
+    /// No request was answered, and connections ended one after the other.
+    #[error("one connection after the other ended without an answer ({0})")]
+    Unanswered(String),
     /// Most answers are slow.
     #[error("most answers take longer than {}, three times as long as alone", duration(*.slow_ns))]
     Slow {
@@ -55,6 +59,7 @@ impl End {
             End::Status(_) => "status",
             End::Limit(_) => "limit",
             End::Failure(_) => "failure",
+            End::Unanswered(_) => "unanswered",
             End::Slow { .. } => "latency",
             End::Budget(_) => "budget",
         }

@@ -12,6 +12,7 @@
 mod alarm;
 mod connection;
 mod failure;
+mod fruitless;
 mod guard;
 mod outcome;
 mod plan;
@@ -25,7 +26,7 @@ pub use failure::FailureKind;
 pub use guard::{End, Guard};
 pub use outcome::{LoadOutcome, Quantile, Second, Times};
 pub use plan::{Pace, Plan, PlanError};
-pub use uneven::{Standstill, Tail, Uneven};
+pub use uneven::{LateConnects, Standstill, Tail, Uneven};
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -75,6 +76,8 @@ pub fn run(
         stop,
         address: AtomicUsize::new(0),
         has_connected: AtomicBool::new(false),
+        has_answered: AtomicBool::new(false),
+        hopeless: AtomicUsize::new(0),
         answered: AtomicU64::new(0),
         failed: AtomicU64::new(0),
         ended: OnceLock::new(),

@@ -24,8 +24,6 @@ pub(super) struct Streams {
     free: Vec<usize>,
     /// `true` if the connection takes no further request.
     pub is_ending: bool,
-    /// `true` once a request was answered.
-    pub has_answered: bool,
 }
 
 impl Streams {
@@ -35,13 +33,7 @@ impl Streams {
         let mut session = Session::new(OwnWindows::default(), true)?;
         session.receive(early);
         let free = (0..streams).rev().collect();
-        Ok(Streams {
-            session,
-            asked: vec![None; streams],
-            free,
-            is_ending: false,
-            has_answered: false,
-        })
+        Ok(Streams { session, asked: vec![None; streams], free, is_ending: false })
     }
 
     /// Returns whether a request can be sent.
@@ -151,7 +143,8 @@ impl From<Http2Error> for Failure {
     fn from(error: Http2Error) -> Failure {
         let kind = match error {
             Http2Error::Closed => FailureKind::Read,
-            Http2Error::Http1 | Http2Error::Protocol(_) => FailureKind::BadResponse,
+            Http2Error::Http1 => FailureKind::HttpVersion,
+            Http2Error::Protocol(_) => FailureKind::BadResponse,
             Http2Error::Busy | Http2Error::Request(_) => FailureKind::Write,
             Http2Error::Reset(_) | Http2Error::GoAway(_) => FailureKind::Stream,
         };

@@ -21,6 +21,11 @@ const TAIL_SHARE_MAX: f64 = 0.2;
 /// Least number of requests of a tail.
 const TAIL_COUNT_MIN: u64 = 5;
 
+/// Timeout after which a SYN is sent again (RFC 6298 §2), ns.
+const SYN_RTO_NS: u64 = 1_000_000_000;
+/// Least number of late connections: one may be a lost packet.
+const LATE_CONNECTS_MIN: u64 = 2;
+
 /// Greatest age of a request in progress when a standstill begins, as a multiple of the median latency
 /// and at least, ns. An older one was slow by itself: slow requests that have all connections at the
 /// same time are a tail.
@@ -69,6 +74,17 @@ pub struct Tail {
     pub of_all_ns: u64,
 }
 
+/// Connections that took so long that their SYN was sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct LateConnects {
+    /// Number of late connections, with those that were not open at the end.
+    pub late: u64,
+    /// Number of all connections.
+    pub of: u64,
+    /// Median time of all that opened, ns.
+    pub of_all_ns: u64,
+}
+
 /// What is uneven in a load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Uneven {
@@ -79,6 +95,8 @@ pub struct Uneven {
     /// The 99th percentile of requests that come at the achieved rate, also during standstills; of
     /// a closed loop with standstills.
     pub open_p99: Option<Quantile>,
+    /// The late connections, if most are not late.
+    pub late_connects: Option<LateConnects>,
 }
 
 impl Uneven {
@@ -106,7 +124,12 @@ impl Uneven {
         // Each standstill makes a request of each connection slow.
         let stood = (standstills.len() * plan.connections) as u64;
         let tail = tail(outcome, p50_ns).filter(|it| it.requests > 2 * stood);
-        Uneven { standstills, tail, open_p99 }
+        Uneven { standstills, tail, open_p99, late_connects: late_connects(outcome) }
+    }
+
+    /// Returns all that is uneven, a sentence each.
+    pub fn words(&self) -> impl Iterator<Item = String> {
+        [self.standstill_words(), self.tail_words(), self.late_words()].into_iter().flatten()
     }
 
     /// Describes the standstills; `None` without any.
@@ -134,6 +157,17 @@ impl Uneven {
         ))
     }
 
+    /// Describes the late connections; `None` without any.
+    pub fn late_words(&self) -> Option<String> {
+        let LateConnects { late, of, of_all_ns } = self.late_connects?;
+        Some(format!(
+            "{} of {} connections took 1 s or more to open, where half of all take {} or less: the SYN              was sent again by its timer of 1 s (RFC 6298 §2), since the server's accept queue is full              (backlog of listen, net.core.somaxconn; `nstat -az TcpExtListenOverflows` there) or packets              are lost",
+            count(late),
+            count(of),
+            duration(of_all_ns)
+        ))
+    }
+
     /// Describes the tail; `None` without one.
     pub fn tail_words(&self) -> Option<String> {
         let tail = self.tail.as_ref()?;
@@ -146,6 +180,14 @@ impl Uneven {
             duration(tail.of_all_ns)
         ))
     }
+}
+
+fn late_connects(outcome: &LoadOutcome) -> Option<LateConnects> {
+    let of_all_ns = outcome.connect.quantile(0.5).ns;
+    let late = outcome.connect.count_from(SYN_RTO_NS) + outcome.connecting;
+    let of = outcome.connect.count() + outcome.connecting;
+    let is_one = late >= LATE_CONNECTS_MIN && of_all_ns < SYN_RTO_NS && of_all_ns > 0;
+    is_one.then_some(LateConnects { late, of, of_all_ns })
 }
 
 fn tail(outcome: &LoadOutcome, p50_ns: u64) -> Option<Tail> {
@@ -212,6 +254,23 @@ mod tests {
         let slow = outcome(&[(300, 30)], &[(0, 300)]);
         assert_eq!(Uneven::of(&plan(10), &slow), Uneven::default());
         assert_eq!(Uneven::of(&plan(1), &stalled).standstills, []);
+    }
+
+    #[test]
+    fn connections_whose_syn_is_sent_again_are_late() {
+        let connects = |times: &[(u64, u64)]| {
+            let mut outcome = LoadOutcome::default();
+            for &(ms, number) in times {
+                (0..number).for_each(|_| outcome.connect.record(ms * MS));
+            }
+            Uneven::of(&plan(10), &outcome)
+        };
+        let late = connects(&[(10, 40), (1_015, 8)]);
+        let words = late.late_words().expect("words");
+        assert!(words.starts_with("8 of 48 connections took 1 s or more"), "{words}");
+        for times in [&[(10, 40), (1_015, 1)][..], &[(990, 48)], &[(1_500, 48)]] {
+            assert_eq!(connects(times).late_connects, None, "{times:?}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use rustls::pki_types::ServerName;
 
 use super::alarm::Alarm;
 use super::connection::{Connection, Phase};
+use super::fruitless::Fruitless;
 use super::guard::{End, Latest};
 use super::outcome::LoadOutcome;
 use super::plan::{Pace, Plan, PlanError};
@@ -44,6 +45,10 @@ pub(super) struct Shared<'a> {
     pub address: AtomicUsize,
     /// `true` once any connection was established, including TLS.
     pub has_connected: AtomicBool,
+    /// `true` once any request was answered, also while requests are not counted.
+    pub has_answered: AtomicBool,
+    /// Number of threads whose connections ended one after the other without an answer.
+    pub hopeless: AtomicUsize,
     /// Numbers of answered requests and of failures, for the progress reports.
     pub answered: AtomicU64,
     pub failed: AtomicU64,
@@ -84,6 +89,9 @@ pub(super) struct Worker<'a> {
     count_ns: u64,
     end_ns: u64,
     failures_in_row: u64,
+    fruitless: Fruitless,
+    /// `true` once its connections ended one after the other without an answer.
+    has_no_hope: bool,
     /// Time of the last check for timeouts, ns.
     swept_ns: u64,
     last_answer_ns: u64,
@@ -121,6 +129,8 @@ impl<'a> Worker<'a> {
             count_ns: 0,
             end_ns: u64::MAX,
             failures_in_row: 0,
+            fruitless: Fruitless::default(),
+            has_no_hope: false,
             swept_ns: 0,
             last_answer_ns: 0,
             latest: Latest::default(),

@@ -52,8 +52,10 @@ const KEPT: usize = 3;
 /// Number of answered requests that are kept.
 const SERVED_MAX: usize = 4_000;
 
-/// Causes that hooks can confirm when they are attached for a moment.
-const WITNESSED: [Cause; 3] = [Cause::SendBuffer, Cause::ZeroWindow, Cause::ServerThink];
+/// Returns whether hooks can say more about a cause.
+fn is_witnessed(cause: Cause) -> bool {
+    cause.is_of_server_time() || matches!(cause, Cause::SendBuffer | Cause::ZeroWindow)
+}
 
 /// Returns the share of one CPU that reading may take with this `budget`.
 pub fn share(budget: Option<f64>) -> f64 {
@@ -96,7 +98,7 @@ impl Reader {
         let arrives = |(name, _): &(&str, _)| NOT_RECEIVED.contains(name);
         if self.awaited == Awaited::Nothing && Instant::now() >= self.next {
             let wanted = Request::Look {
-                witness: report.findings.iter().any(|it| WITNESSED.contains(&it.cause)),
+                witness: report.findings.iter().any(|it| is_witnessed(it.cause)),
                 drops: report.findings.iter().any(|it| it.facts.iter().any(arrives)),
             };
             self.request(&wanted, Awaited::Looked);

@@ -209,3 +209,76 @@ fn a_first_address_of_loopback_that_refuses_is_mentioned() {
     let note = doctor["notes"][0].as_str().unwrap_or_default();
     assert!(note.contains("refuses connections, while 127.0.0.2:"), "{note}");
 }
+
+#[test]
+fn a_small_receive_buffer_of_this_host_is_shown_by_a_larger_one() {
+    if !tcpwhy_testing::privileged("a network namespace") {
+        return;
+    }
+    let netns = tcpwhy_lab::netns::Netns::create("client").expect("a namespace");
+    netns.ip("link set lo mtu 1500").expect("a device");
+    netns.sysctl("net.ipv4.tcp_rmem", "4096 8192 8192").expect("a setting");
+    let body = vec![b'x'; 400_000];
+    let server = netns.inside(|| {
+        serve_with(move |stream| {
+            let head = b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n";
+            let _ = stream.write_all(&[&head[..], &body].concat());
+        })
+    });
+    let url = format!("http://{}/", server.expect("the namespace"));
+    tcpwhy_testing::undisturbed(|| {
+        let mut command = netns.command(env!("CARGO_BIN_EXE_tcpwhy"));
+        command.args([&url, "--json", "--no-load", "--no-path", "--experiment", "rcvbuf"]);
+        let (report, _) = report_of(&command.output().expect("it runs"));
+        let made = &report["experiments"][0];
+        assert_eq!((&made["experiment"], &made["verdict"]), (&"rcvbuf".into(), &"supports".into()));
+        let findings = report["findings"].as_array().expect("findings").iter();
+        let found: Vec<_> = findings.map(|it| (&it["cause"], &it["culprit"]["role"])).collect();
+        assert!(found.contains(&(&"receive_window".into(), &"client".into())), "{found:?}");
+    });
+}
+
+#[test]
+fn a_websocket_is_opened_by_its_handshake() {
+    let switches = serve_with(|stream| {
+        let _ = stream.write_all(
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+        );
+    });
+    let url = format!("ws://{switches}/chat");
+    let (opened, status) = report(&[&url, "--no-experiments"]);
+    let doctor = &opened["doctor"];
+    assert_eq!((status, &doctor["target"]), (Some(0), &url.as_str().into()), "{doctor}");
+    assert!(doctor["statuses"]["101"].as_u64() > Some(3), "{doctor}");
+
+    let url = format!("ws://{}/chat", healthy());
+    let (report, status) = report(&[&url, "--no-experiments", "--no-load"]);
+    let fault = &report["doctor"]["faults"][0];
+    assert_eq!((status, &fault["kind"]), (Some(1), &"upgrade".into()), "{fault}");
+    let headline = fault["headline"].as_str().unwrap_or_default();
+    assert!(headline.contains("with status 200, and not with 101"), "{headline}");
+}
+
+#[test]
+fn a_server_that_fails_every_second_request_does_not_merely_close() {
+    let asked = Arc::new(AtomicU32::new(0));
+    let fails = serve_with(move |stream| {
+        let _ = match asked.fetch_add(1, Ordering::SeqCst) % 2 {
+            0 => stream.write_all(&[HEAD, b"hello"].concat()),
+            _ => stream.shutdown(std::net::Shutdown::Both),
+        };
+    });
+    let closes = serve_with(|stream| {
+        let _ = stream.write_all(&[HEAD, b"hello"].concat());
+        let _ = stream.shutdown(std::net::Shutdown::Both);
+    });
+    for (server, is_close) in [(fails, false), (closes, true)] {
+        let words = [&format!("http://{server}/"), "--no-experiments", "--no-load"];
+        let (report, status) = report(&words);
+        let kinds: Vec<_> = report["doctor"]["faults"].as_array().into_iter().flatten().collect();
+        let closes = kinds.iter().any(|it| it["kind"] == "close");
+        let findings = report["findings"].as_array().expect("findings");
+        let fails = findings.iter().any(|it| it["cause"] == "no_answer" || it["cause"] == "reset");
+        assert_eq!((status, closes, fails), (Some(1), is_close, !is_close), "{report}");
+    }
+}

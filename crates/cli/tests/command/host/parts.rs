@@ -1,17 +1,16 @@
 //! `tcpwhy host` where the fault is CPU time, the packet filter, a dead host, or a table of the
 //! kernel, each with what is healthy beside it.
 
-use std::fs;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, SendFlags, SocketAddrV4, SocketType, ipproto};
 use serde_json::{Value, json};
+use tcpwhy_lab::group::{Controller, Group};
 
 use super::{Space, loud, text};
 
@@ -38,65 +37,6 @@ impl Drop for Service {
     }
 }
 
-/// A control group of this machine whose CPU time can be limited; removed with its last process.
-pub struct Group {
-    pub folder: PathBuf,
-    is_v2: bool,
-}
-
-impl Group {
-    /// `None`: this machine has no hierarchy in which a group can be limited.
-    pub fn new(name: &str) -> Option<Self> {
-        let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
-        let place = |wanted: &str| {
-            mounts.lines().find_map(|line| {
-                let words: Vec<&str> = line.split(' ').collect();
-                let &[_, place, kind, options, ..] = &words[..] else { return None };
-                let is_it = match wanted {
-                    "cgroup" => kind == "cgroup" && options.split(',').any(|it| it == "cpu"),
-                    _ => kind == "cgroup2",
-                };
-                is_it.then(|| PathBuf::from(place))
-            })
-        };
-        let v1 = place("cgroup").map(|it| (it, false));
-        let (place, is_v2) = v1.or_else(|| place("cgroup2").map(|it| (it, true)))?;
-        if is_v2 {
-            // The root passes the controller on.
-            let _ = fs::write(place.join("cgroup.subtree_control"), "+cpu");
-        }
-        let folder = place.join(format!("tcpwhy-{name}-{}", std::process::id()));
-        let group = Self { folder, is_v2 };
-        // On a busy machine it comes first, so that the limit alone holds it back.
-        let (file, most) = if is_v2 { ("cpu.weight", "10000") } else { ("cpu.shares", "262144") };
-        let is_made = fs::create_dir(&group.folder)
-            .and_then(|()| fs::write(group.folder.join(file), most))
-            .and_then(|()| group.limit(1_000));
-        is_made.is_ok().then_some(group)
-    }
-
-    /// Limits it to this CPU time in each 100 ms.
-    pub fn limit(&self, quota_ms: u64) -> io::Result<()> {
-        let (file, value) = match self.is_v2 {
-            true => ("cpu.max", format!("{} 100000", quota_ms * 1_000)),
-            false => ("cpu.cfs_quota_us", format!("{}", quota_ms * 1_000)),
-        };
-        fs::write(self.folder.join(file), value)
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // Processes that were killed leave the group a moment later.
-        for _ in 0..100 {
-            if fs::remove_dir(&self.folder).is_ok() {
-                break;
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
 fn first_of(report: &Value, check: &str) -> Value {
     let mut entries = loud(report).into_iter();
     let entry = entries.find(|it| it["check"] == check);
@@ -110,16 +50,17 @@ fn checks(report: &Value) -> Vec<&str> {
 #[test]
 fn a_throttled_service_is_named_first_with_its_quota() {
     let Some(space) = Space::new() else { return };
-    let Some(group) = Group::new("host") else {
-        tcpwhy_testing::skip_in_ci_too("no control group with a limit of CPU time can be made");
-        return;
+    let group = match Group::new(Controller::Cpu) {
+        Ok(group) => group,
+        Err(error) => return tcpwhy_testing::skip_in_ci_too(&error.to_string()),
     };
-    let join = format!("echo $$ > {}/cgroup.procs; ", group.folder.display());
+    group.limit_cpu(Duration::from_secs(1)).expect("a limit");
+    let join = format!("echo $$ > {}/cgroup.procs; ", group.folder().display());
     let service = Service::start(&space, 8080, &join);
     let (_, free) = space.host(&[]);
     assert!(!checks(&free).contains(&"cpu_throttled"), "ten CPUs are no limit: {free:#}");
     // Less than a service gets on a machine where all CPUs are busy.
-    group.limit(2).expect("a limit");
+    group.limit_cpu(Duration::from_millis(2)).expect("a limit");
     let (code, report) = space.host(&[]);
     assert_eq!(code, Some(1));
     let first = loud(&report)[0];
@@ -131,8 +72,8 @@ fn a_throttled_service_is_named_first_with_its_quota() {
     );
     assert!(text(&first["value"]).starts_with("2 ms of CPU time in each 100 ms (0.02 CPUs)"));
     let change = &first["change"];
-    let folder = group.folder.display();
-    let undo = match group.is_v2 {
+    let folder = group.folder().display();
+    let undo = match group.folder().join("cpu.max").exists() {
         true => format!("echo '2000 100000' > {folder}/cpu.max"),
         false => format!("echo 2000 > {folder}/cpu.cfs_quota_us"),
     };

@@ -1,27 +1,40 @@
 //! The parts of a server's time, with real programs and a healthy twin of each.
 
 use super::*;
-use crate::host::parts::Group;
-use serde_json::Map;
+use tcpwhy_lab::group::{Controller, Group};
 
 const PORT: u16 = 8090;
 
 /// A server with a thread for each connection, which works as its first argument says.
 const THREADS: &str = r#"
-import socket, sys, threading, time
+import mmap, os, random, socket, sys, threading, time
 lock = threading.Lock()
+PAGE, PAGES = 4096, 1024
+data = os.open(sys.argv[0] + '.data', os.O_RDWR | os.O_CREAT)
+os.pwrite(data, os.urandom(PAGE * PAGES), 0)
+pages = mmap.mmap(data, PAGE * PAGES, access=mmap.ACCESS_READ)
+pages.madvise(mmap.MADV_RANDOM)
 def spin(seconds):
     end = time.thread_time() + seconds
     while time.thread_time() < end: pass
 def work():
     if sys.argv[1] == 'compute': spin(0.02)
-    if sys.argv[1] == 'sleep': time.sleep(0.02)
+    if sys.argv[1] in ('sleep', 'touch', 'sync'): time.sleep(0.02)
     if sys.argv[1] == 'lock':
         with lock: time.sleep(0.02)
+    if sys.argv[1] == 'sync':
+        os.pwrite(data, os.urandom(PAGE), random.randrange(PAGES) * PAGE)
+        os.fdatasync(data)
+    if sys.argv[1] == 'drop':
+        pages.madvise(mmap.MADV_DONTNEED)
+        os.posix_fadvise(data, 0, 0, os.POSIX_FADV_DONTNEED)
+    if sys.argv[1] in ('drop', 'touch'):
+        pages[random.randrange(PAGES) * PAGE]
 def serve(connection):
     while connection.recv(4096):
         work()
         connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n' + b'x' * 5000)
+os.fdatasync(data)
 listener = socket.create_server(('127.0.0.1', 8090))
 while True:
     threading.Thread(target=serve, args=listener.accept()[:1], daemon=True).start()
@@ -38,12 +51,21 @@ server.listen(8090, '127.0.0.1');
 ";
 
 /// Clients that ask again and again at [`PORT`], each on one connection.
-fn load(place: &Place, connections: usize) -> Load {
+fn load(place: &Place, clients: usize) -> Load {
+    load_with(place, clients, false)
+}
+
+/// The same; if `anew`, each request has a connection of its own.
+fn load_with(place: &Place, clients: usize, anew: bool) -> Load {
     let ends = Arc::new(AtomicBool::new(false));
-    let ask = |name: String, ends: Arc<AtomicBool>| {
+    let connect = || {
+        let stream = TcpStream::connect(("127.0.0.1", PORT)).expect("accepted");
+        stream.set_nodelay(true).expect("an option");
+        stream
+    };
+    let ask = move |name: String, ends: Arc<AtomicBool>| {
         let work = || {
-            let mut stream = TcpStream::connect(("127.0.0.1", PORT)).expect("accepted");
-            stream.set_nodelay(true).expect("an option");
+            let mut stream = connect();
             while !ends.load(Ordering::Relaxed) {
                 stream.write_all(b"GET / HTTP/1.1\r\nHost: test\r\n\r\n").expect("sent");
                 let mut response = Vec::new();
@@ -54,11 +76,14 @@ fn load(place: &Place, connections: usize) -> Load {
                     response.extend_from_slice(&buffer[..read]);
                 }
                 thread::sleep(Duration::from_millis(5));
+                if anew {
+                    stream = connect();
+                }
             }
         };
         Netns::find(&name).expect("the namespace").inside(work).expect("inside");
     };
-    let threads = (0..connections).map(|_| {
+    let threads = (0..clients).map(|_| {
         let (name, ends) = (place.name.clone(), Arc::clone(&ends));
         thread::spawn(move || ask(name, ends))
     });
@@ -66,22 +91,48 @@ fn load(place: &Place, connections: usize) -> Load {
     Load { ends, threads }
 }
 
-/// Starts a server; `first` begins the line of its shell, before it enters the namespace.
-fn start(place: &mut Place, first: &str, program: &[&str]) {
-    let name = place.name.clone();
-    let script = format!("{first} ip netns exec {name} \"$@\"");
-    let mut command = Command::new("sh");
-    command.args(["-c", &script, "sh"]).args(program).stderr(Stdio::null());
-    place.children.push(command.spawn().expect("sh runs"));
+/// A control group; `None`, with the reason, where this machine lets none be made. It has to outlive
+/// its members.
+fn group(controller: Controller) -> Option<Group> {
+    if !tcpwhy_testing::privileged("control groups") {
+        return None;
+    }
+    let made = Group::new(controller);
+    if let Err(error) = &made {
+        tcpwhy_testing::skip_in_ci_too(&error.to_string());
+    }
+    made.ok()
+}
+
+/// Starts a server as a member of `group`.
+fn start(place: &mut Place, group: Option<&Group>, program: &[&str]) {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &place.name]).args(program).stderr(Stdio::null());
+    if let Some(group) = group {
+        group.add(&mut command);
+    }
+    place.children.push(command.spawn().expect("ip runs"));
     let is_up = || place.inside(|| TcpStream::connect(("127.0.0.1", PORT)).is_ok());
     wait_for("it listens", is_up);
 }
 
-/// The report of a watch of the server under load: its parts, and the fact that names one of them.
-fn watched(place: &Place, connections: usize) -> (Value, Map<String, Value>) {
-    let _load = load(place, connections);
+/// Causes of a server's time.
+const CAUSES: [&str; 8] = [
+    "server_think",
+    "cpu_throttled",
+    "cpu_saturation",
+    "event_loop_blocked",
+    "workers_exhausted",
+    "lock_wait",
+    "disk_wait",
+    "memory_pressure",
+];
+
+/// The report of a watch of the server under load: its parts, and the cause of its time.
+fn watched(place: &Place, load: Load) -> (Value, String) {
     let out = place.watch(&["--for", "5s", "--json", "--budget", "none", "--interval", "1s"]);
     let all = reports(&out.wait_with_output().expect("its output"));
+    drop(load);
     let last = all.into_iter().next_back().expect("a report");
     let watch = &last["watch"];
     assert_eq!(watch["hooks_missing"], Value::Null, "root can attach hooks");
@@ -94,20 +145,14 @@ fn watched(place: &Place, connections: usize) -> (Value, Map<String, Value>) {
         assert!(parts.is_null() || Some(sum(parts)) == one["server_ns"].as_u64(), "{one}");
     }
     let findings = last["findings"].as_array().expect("findings");
-    let think = findings.iter().find(|it| it["cause"] == "server_think");
-    let think = think.unwrap_or_else(|| panic!("the server takes time: {findings:#?}"));
-    let kinds = ["throttled_ns", "cpu_wait_ns", "loop_busy_ns", "lock_wait_ns", "disk_wait_ns"];
-    let mut facts = think["facts"].as_object().expect("facts").clone();
-    facts.retain(|name, _| kinds.contains(&name.as_str()));
-    (own, facts)
+    let named = findings.iter().filter_map(|it| it["cause"].as_str());
+    let own_time: Vec<&str> = named.filter(|it| CAUSES.contains(it)).collect();
+    let [cause] = own_time[..] else { panic!("one cause of the server's time: {findings:#?}") };
+    (own, cause.to_owned())
 }
 
 fn sum(parts: &Value) -> u64 {
     parts.as_object().expect("parts").values().filter_map(Value::as_u64).sum()
-}
-
-fn names(facts: &Map<String, Value>) -> Vec<&str> {
-    facts.keys().map(String::as_str).collect()
 }
 
 fn python(place: &Place) -> Option<String> {
@@ -118,25 +163,18 @@ fn python(place: &Place) -> Option<String> {
 
 #[test]
 fn a_cpu_quota_is_named_and_none_is_none() {
+    let Some(group) = group(Controller::Cpu) else { return };
     let Some(mut place) = Place::new() else { return };
     let Some(server) = python(&place) else { return };
-    let Some(group) = Group::new("watch") else {
-        tcpwhy_testing::skip_in_ci_too("no control group with a limit of CPU time can be made");
-        return;
-    };
     let _alone = tcpwhy_testing::alone();
-    let join = format!("echo $$ > {}/cgroup.procs; exec", group.folder.display());
-    start(&mut place, &join, &["python3", &server, "compute"]);
-    let (free, facts) = watched(&place, 1);
+    group.limit_cpu(Duration::from_secs(1)).expect("a limit");
+    start(&mut place, Some(&group), &["python3", &server, "compute"]);
+    let (free, cause) = watched(&place, load(&place, 1));
     assert_eq!(free["parts"].get("throttled"), None, "{free}");
-    assert!(!names(&facts).contains(&"throttled_ns"), "{facts:?}");
-    group.limit(20).expect("a limit");
-    let (held, facts) = watched(&place, 1);
-    assert_eq!(
-        (&held["largest"], names(&facts)),
-        (&"throttled".into(), vec!["throttled_ns"]),
-        "{held}"
-    );
+    assert_ne!(cause, "cpu_throttled");
+    group.limit_cpu(Duration::from_millis(20)).expect("a limit");
+    let (held, cause) = watched(&place, load(&place, 1));
+    assert_eq!((&held["largest"], &*cause), (&"throttled".into(), "cpu_throttled"), "{held}");
 }
 
 #[test]
@@ -145,35 +183,31 @@ fn other_programs_on_its_cpu_are_named_and_an_idle_cpu_is_none() {
     let Some(server) = python(&place) else { return };
     let _alone = tcpwhy_testing::alone();
     // It comes before what else this machine does.
-    start(&mut place, "exec nice -n -20", &["python3", &server, "compute"]);
+    start(&mut place, None, &["nice", "-n", "-20", "python3", &server, "compute"]);
     tcpwhy_testing::undisturbed(|| {
-        let (free, facts) = watched(&place, 1);
-        assert_eq!((&free["largest"], names(&facts)), (&"running".into(), vec![]), "{free}");
+        let (free, cause) = watched(&place, load(&place, 1));
+        assert_eq!((&free["largest"], &*cause), (&"running".into(), "server_think"), "{free}");
     });
     let Some(mut place) = Place::new() else { return };
-    start(&mut place, "exec taskset -c 0", &["python3", &server, "compute"]);
+    start(&mut place, None, &["taskset", "-c", "0", "python3", &server, "compute"]);
     let busy =
         || Command::new("taskset").args(["-c", "0", "sh", "-c", "while :; do :; done"]).spawn();
     place.children.extend((0..4).map(|_| busy().expect("taskset runs")));
-    let (held, facts) = watched(&place, 1);
-    assert_eq!(
-        (&held["largest"], names(&facts)),
-        (&"cpu_wait".into(), vec!["cpu_wait_ns"]),
-        "{held}"
-    );
+    let (held, cause) = watched(&place, load(&place, 1));
+    assert_eq!((&held["largest"], &*cause), (&"cpu_wait".into(), "cpu_saturation"), "{held}");
 }
 
 #[test]
 fn a_lock_that_requests_wait_for_is_named_and_a_sleeping_handler_is_none() {
     let Some(mut place) = Place::new() else { return };
     let Some(server) = python(&place) else { return };
-    start(&mut place, "exec", &["python3", &server, "lock"]);
-    let (held, facts) = watched(&place, 6);
-    assert_eq!((&held["largest"], names(&facts)), (&"lock".into(), vec!["lock_wait_ns"]), "{held}");
+    start(&mut place, None, &["python3", &server, "lock"]);
+    let (held, cause) = watched(&place, load(&place, 6));
+    assert_eq!((&held["largest"], &*cause), (&"lock".into(), "lock_wait"), "{held}");
     let Some(mut place) = Place::new() else { return };
-    start(&mut place, "exec", &["python3", &server, "sleep"]);
-    let (asleep, facts) = watched(&place, 6);
-    assert_eq!((&asleep["largest"], names(&facts)), (&"sleep".into(), vec![]), "{asleep}");
+    start(&mut place, None, &["python3", &server, "sleep"]);
+    let (asleep, cause) = watched(&place, load(&place, 6));
+    assert_eq!((&asleep["largest"], &*cause), (&"sleep".into(), "server_think"), "{asleep}");
 }
 
 #[test]
@@ -184,13 +218,82 @@ fn a_blocked_event_loop_is_named_and_a_single_client_blocks_nobody() {
     }
     let path = place.folder.join("server.js");
     std::fs::write(&path, NODE).expect("a file");
-    start(&mut place, "exec", &["node", &path.display().to_string(), "30"]);
-    let (alone, facts) = watched(&place, 1);
-    assert!(!names(&facts).contains(&"loop_busy_ns"), "{alone}");
+    start(&mut place, None, &["node", &path.display().to_string(), "30"]);
+    let (alone, cause) = watched(&place, load(&place, 1));
+    assert_ne!(cause, "event_loop_blocked", "{alone}");
     // On a busy machine it also waits for a CPU while it runs other requests.
     tcpwhy_testing::undisturbed(|| {
-        let (held, facts) = watched(&place, 8);
-        let is_it = (&held["largest"], names(&facts));
-        assert_eq!(is_it, (&"other_requests".into(), vec!["loop_busy_ns"]), "{held}");
+        let (held, cause) = watched(&place, load(&place, 8));
+        let is_it = (&held["largest"], &*cause);
+        assert_eq!(is_it, (&"other_requests".into(), "event_loop_blocked"), "{held}");
     });
+}
+
+/// Each worker answers a request and closes, as the synchronous ones of gunicorn do.
+const WORKERS: &str = r#"
+import ctypes, os, socket, sys, time
+listener = socket.create_server(('127.0.0.1', 8090), backlog=100)
+for _ in range(int(sys.argv[1]) - 1):
+    if os.fork() == 0:
+        break
+while True:
+    connection = listener.accept()[0]
+    connection.recv(4096)
+    time.sleep(0.03)
+    connection.sendall(b'HTTP/1.1 200 OK
+Content-Length: 5000
+
+' + b'x' * 5000)
+    connection.close()
+"#;
+
+#[test]
+fn too_few_workers_are_named_and_enough_of_them_are_none() {
+    let Some(mut place) = Place::new() else { return };
+    if !tcpwhy_testing::installed("python3") {
+        return;
+    }
+    let path = place.folder.join("workers.py");
+    std::fs::write(&path, WORKERS).expect("a file");
+    let path = path.display().to_string();
+    start(&mut place, None, &["python3", &path, "2"]);
+    let (few, cause) = watched(&place, load_with(&place, 10, true));
+    assert_eq!(
+        (&few["largest"], &*cause),
+        (&"no_worker_free".into(), "workers_exhausted"),
+        "{few}"
+    );
+    let Some(mut place) = Place::new() else { return };
+    start(&mut place, None, &["python3", &path, "12"]);
+    let (enough, cause) = watched(&place, load_with(&place, 10, true));
+    assert_eq!((&enough["largest"], &*cause), (&"sleep".into(), "server_think"), "{enough}");
+}
+
+#[test]
+fn a_slow_disk_is_named_and_a_fast_one_is_none() {
+    let Some(group) = group(Controller::Disk) else { return };
+    let Some(mut place) = Place::new() else { return };
+    let Some(server) = python(&place) else { return };
+    start(&mut place, Some(&group), &["python3", &server, "sync"]);
+    let (free, cause) = watched(&place, load(&place, 1));
+    assert_eq!(cause, "server_think", "it sleeps longer than the disk takes: {free}");
+    group.limit_disk(&place.folder, 20).expect("a limit");
+    let (held, cause) = watched(&place, load(&place, 1));
+    assert_eq!((&held["largest"], &*cause), (&"disk".into(), "disk_wait"), "{held}");
+}
+
+#[test]
+fn pages_that_are_not_in_memory_are_named_and_those_that_are_are_none() {
+    let Some(group) = group(Controller::Disk) else { return };
+    let Some(mut place) = Place::new() else { return };
+    let Some(server) = python(&place) else { return };
+    group.limit_disk(&place.folder, 20).expect("a limit");
+    start(&mut place, Some(&group), &["python3", &server, "drop"]);
+    let (dropped, cause) = watched(&place, load(&place, 1));
+    let is_it = (&dropped["largest"], &*cause);
+    assert_eq!(is_it, (&"memory".into(), "memory_pressure"), "{dropped}");
+    let Some(mut place) = Place::new() else { return };
+    start(&mut place, Some(&group), &["python3", &server, "touch"]);
+    let (kept, cause) = watched(&place, load(&place, 1));
+    assert_eq!((&kept["largest"], &*cause), (&"sleep".into(), "server_think"), "{kept}");
 }

@@ -108,7 +108,7 @@ impl Framer {
         }
         for (pos, it) in said {
             let exchanges = &mut self.exchanges;
-            let mut feed = Feed { bytes, pos, pinned: None, exchanges, known, on };
+            let mut feed = Feed { bytes, missing: 0, pos, pinned: None, exchanges, known, on };
             match it {
                 Said::Kind(name) => feed.kind(&name.into()),
                 Said::Error(code) => feed.error(code),

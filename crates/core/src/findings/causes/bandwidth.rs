@@ -23,7 +23,7 @@ pub(super) const COST: Cost = Cost { show: Some(show), other_ns, facts, ..Cost::
 fn other_ns(endpoint: &EndpointTally) -> u64 {
     let ledger = &endpoint.all.ledger;
     let granted = if endpoint.round_trips.granted > 0 { Owner::Path } else { Owner::Unknown };
-    let limits = [Owner::SendBuffer, Owner::ReceiveWindow, granted];
+    let limits = [Owner::SendBuffer, Owner::ReceiveWindow, Owner::Http2FlowControl, granted];
     let paused_ns = limits.iter().fold(0, |sum: u64, &owner| sum.saturating_add(ledger.of(owner)));
     let [busy_ns, queued_ns] = [Owner::Bandwidth, Owner::Queueing].map(|owner| ledger.of(owner));
     let of_others_ns = if busy_ns < queued_ns / AT_ONCE_PART { queued_ns } else { 0 };

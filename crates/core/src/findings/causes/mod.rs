@@ -21,6 +21,7 @@ mod dns_timeout;
 pub(crate) mod error_responses;
 mod fast_recovery;
 mod flight;
+mod http2_flow_control;
 mod http_100_continue;
 mod idle_flow_dropped;
 mod idle_reset;
@@ -92,6 +93,13 @@ rows! {
         add_up: zero_window::add_up,
         is_finding: zero_window::is_finding,
         facts: zero_window::facts,
+        waits_for: "reader",
+    }
+    Http2FlowControl "http2_flow_control.md" {
+        prove: http2_flow_control::prove,
+        add_up: http2_flow_control::add_up,
+        is_finding: http2_flow_control::is_finding,
+        facts: http2_flow_control::facts,
         waits_for: "reader",
     }
     SlowStart "slow_start.md" {
@@ -250,6 +258,15 @@ rows! {
     }
     // `findings/upstream_wait.rs` makes it of what servers seem to need themselves.
     UpstreamWait "upstream_wait.md" {}
+    // Packets show these as `ServerThink`: `state/served.rs` tells them apart by what kernel hooks saw
+    // the server's threads do.
+    CpuThrottled "cpu_throttled.md" {}
+    CpuSaturation "cpu_saturation.md" {}
+    EventLoopBlocked "event_loop_blocked.md" {}
+    WorkersExhausted "workers_exhausted.md" {}
+    LockWait "lock_wait.md" {}
+    DiskWait "disk_wait.md" {}
+    MemoryPressure "memory_pressure.md" {}
 }
 
 const _: () = {

@@ -51,6 +51,9 @@ const WITHOUT_ROUTE: &str = "without_route";
 /// Name of the number of attempts that a filter refused by an ICMP error.
 const WITHOUT_RULE: &str = "without_rule";
 
+/// Name of the number of those whose error says that a filter prohibits them.
+const PROHIBITED: &str = "of_filter";
+
 /// Counts the SYNs that were repeated in spite of the errors that answered them, and the attempts
 /// for which there was no route.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
@@ -59,9 +62,11 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
         shown.add("tried_again", u64::from(setup.syns).saturating_sub(1));
         match report.kind {
             IcmpErrorKind::Unreachable => shown.add(WITHOUT_ROUTE, 1),
-            IcmpErrorKind::Prohibited | IcmpErrorKind::PortUnreachable => {
+            IcmpErrorKind::Prohibited => {
                 shown.add(WITHOUT_RULE, 1);
+                shown.add(PROHIBITED, 1);
             }
+            IcmpErrorKind::PortUnreachable => shown.add(WITHOUT_RULE, 1),
             _ => {}
         }
     }
@@ -84,7 +89,9 @@ pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Fa
         (false, true) => Some(("no_rule", Fact::Text("no rule that allows it".into()))),
         _ => None,
     };
-    accepted.into_iter().chain(missing).collect()
+    let prohibited = ("prohibited", Fact::Text("a filter prohibits it".into()));
+    let prohibited = all(PROHIBITED).then_some(prohibited);
+    accepted.into_iter().chain(missing).chain(prohibited).collect()
 }
 
 /// Excludes a full accept queue if the server refused all attempts: none was answered by a SYN-ACK.

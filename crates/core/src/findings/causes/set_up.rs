@@ -121,6 +121,17 @@ pub(in crate::findings) fn are_all_silent(cause: &CauseTally) -> bool {
     silent > 0 && silent == cause.exchanges
 }
 
+/// Name of the number of attempts, which are all, that had no answer to any SYN.
+const ALL_SILENT: &str = "all_silent";
+
+/// Name of the number of attempts, which are all, that no host answered.
+const UNREACHED: &str = "unreached";
+
+/// Returns whether no attempt of the finding with these `facts` was answered.
+pub(in crate::findings) fn leaves_all_unanswered(facts: &[(&str, Fact)]) -> bool {
+    facts.iter().any(|(name, _)| [ALL_SILENT, UNREACHED].contains(name))
+}
+
 /// Returns how many attempts had no SYN-ACK, and, if that holds for all, whether nothing else answered
 /// them either.
 pub(super) fn unanswered(cause: &CauseTally) -> Vec<(&'static str, Fact)> {
@@ -129,11 +140,11 @@ pub(super) fn unanswered(cause: &CauseTally) -> Vec<(&'static str, Fact)> {
     match count(UNANSWERED) {
         0 => Vec::new(),
         silent if are_all_silent(cause) => vec![
-            ("all_silent", Fact::Count(silent)),
+            (ALL_SILENT, Fact::Count(silent)),
             ("silent_syns", Fact::Count(count(SILENT_SYNS))),
         ],
         all if is_all(UNANSWERED) => {
-            vec![("unreached", Fact::Count(all)), ("unanswered", Fact::Count(all))]
+            vec![(UNREACHED, Fact::Count(all)), ("unanswered", Fact::Count(all))]
         }
         some => vec![("unanswered", Fact::Count(some))],
     }

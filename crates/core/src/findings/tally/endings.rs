@@ -164,28 +164,19 @@ pub(super) fn left(connection: &Connection, exchange: &Exchange) -> Option<[Sigh
     }
 }
 
-/// Returns whether the client ended the connection because the server had fallen silent in the middle
-/// of a response: the client had acknowledged all that had come in order. Its RST or FIN is then no
-/// fault of its own.
-fn gave_up(connection: &Connection, exchange: &Exchange) -> bool {
-    let [client, server] = &connection.senders;
-    let silent_ns = left(connection, exchange)
-        .map_or(0, |[last, end]| end.time_ns.saturating_sub(last.time_ns));
-    exchange.request_seen
-        && exchange.response_seen
-        && (connection.framer.owes(Side::Server) || server.history().holes.bytes() > 0)
-        && !connection.cold.ending().was_reset_on_path()
-        && client.space.una_seen() >= client.space.nxt
-        && server.space.una_seen() >= server.in_order()
-        && !server.history().window.is_closed()
-        && silent_ns >= APPLICATION_TIMEOUT_MIN_NS
+/// Time from the last data until the client ended the connection in the middle of a response, ns; `None`
+/// if it did not.
+fn silent_until_left_ns(connection: &Connection, exchange: &Exchange) -> Option<u64> {
+    let [last, end] =
+        left(connection, exchange).filter(|_| exchange.request_seen && exchange.response_seen)?;
+    Some(end.time_ns.saturating_sub(last.time_ns))
 }
 
 /// Returns whether the client gave up on a server that had sent no more of a response, as far as its
 /// capture shows.
 pub(in crate::findings) fn is_stalled(connection: &Connection, exchange: &Exchange) -> bool {
-    let server = &connection.senders[Side::Server];
-    gave_up(connection, exchange) && server.history().holes.bytes() == 0 && has_no_hole(connection)
+    silent_until_left_ns(connection, exchange)
+        .is_some_and(|silent_ns| connection.at_end().is_stalled(silent_ns))
 }
 
 /// Returns whether the client gave up on data of a response that was lost before the vantage: the
@@ -193,7 +184,9 @@ pub(in crate::findings) fn is_stalled(connection: &Connection, exchange: &Exchan
 fn lacks_repair(connection: &Connection, exchange: &Exchange) -> bool {
     let server = &connection.senders[Side::Server];
     let lost = exchange.causes().contains(Cause::RetransmissionTimeout);
-    gave_up(connection, exchange) && server.history().holes.bytes() > 0 && lost
+    let given_up = silent_until_left_ns(connection, exchange)
+        .is_some_and(|silent_ns| connection.at_end().is_given_up(silent_ns));
+    given_up && server.history().holes.bytes() > 0 && lost
 }
 
 /// Time for which the server of an exchange was silent before a RST or a FIN ended the connection,

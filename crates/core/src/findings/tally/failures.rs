@@ -86,7 +86,6 @@ pub(super) fn replaced(connection: &Connection, exchange: &Exchange) -> Option<(
             .map(|_| (Cause::RetransmissionTimeout, Side::Client)),
         _ => {
             let is_failed = is_closed_unanswered(connection, exchange)
-                || is_stalled(connection, exchange)
                 || is_hello_unanswered(connection, exchange);
             is_failed.then_some((Cause::ServerThink, Side::Server))
         }

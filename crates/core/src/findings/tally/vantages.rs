@@ -1,8 +1,10 @@
 //! Where connections were captured, and how the place was found.
 
 use crate::findings::thresholds::FEW_SHARE;
+use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::model::Vantage;
 use crate::tcp::Path;
+use crate::wire::Side;
 
 /// Numbers of connections by their vantage.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize, serde::Serialize)]
@@ -13,11 +15,20 @@ pub struct Vantages {
 }
 
 impl Vantages {
-    /// Counts a connection with this path.
-    pub fn add(&mut self, path: &Path) {
-        let place = path.vantage() as usize;
-        self.counts[place] += 1;
-        self.by_frames[place] += u64::from(path.is_placed_by_frames());
+    /// Counts a connection with this path. If it `is_acknowledged_nearer` than at the server, by a proxy
+    /// or a NAT, that host is where its round trips and frames show the server.
+    pub fn add(&mut self, path: &Path, is_acknowledged_nearer: bool) {
+        let shown = path.vantage();
+        let place = match shown {
+            Vantage::Server | Vantage::Local if is_acknowledged_nearer => {
+                let near_client = path.rtt_ns(Side::Client) <= HOST_DELAY_MAX_NS;
+                if near_client { Vantage::Client } else { Vantage::Unknown }
+            }
+            _ => shown,
+        };
+        self.counts[place as usize] += 1;
+        let by_frames = place == shown && path.is_placed_by_frames();
+        self.by_frames[place as usize] += u64::from(by_frames);
     }
 
     /// Adds all of another shard.

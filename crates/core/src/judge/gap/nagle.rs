@@ -8,6 +8,10 @@ pub struct NagleEvidence {
     /// Number of times that the sender sent a small segment while another was unacknowledged, which
     /// Nagle's algorithm forbids, or held back a full one until an ACK, which it does not do.
     pub refuted: u32,
+    /// Number of times that the small end of a larger write left with the rest of it while another small
+    /// segment was unacknowledged. Systems that apply the algorithm to a whole write send it so, Linux
+    /// only without the algorithm.
+    pub ends_of_writes: u32,
     /// Number of times that a small segment left with the ACK for which it seems to have waited.
     pub holds: u32,
     /// Number of times that such a segment left only some time after that ACK.
@@ -35,15 +39,21 @@ pub struct Before {
     others: u32,
 }
 
+/// Returns whether a silence of `wait_ns` whose segment left `after_ns` after an ACK ended with it by no
+/// coincidence. That it comes this near by chance is as unlikely as any habit: once in 512 times
+/// ([`HABIT_MIN`]).
+pub fn is_no_coincidence(wait_ns: u64, after_ns: u64) -> bool {
+    after_ns.saturating_mul(AT_ONCE_PART.pow(HABIT_MIN)) <= wait_ns
+}
+
 impl Before {
     /// No silence.
     const NONE: Self = Self { exact: 0, others: 0 };
 
     /// Adds a silence of `wait_ns` whose segment left `after_ns` after the ACK, when the sender had
-    /// `broken` the rule or not. That it comes this near by chance is as unlikely as any habit: once in
-    /// 512 times ([`HABIT_MIN`]).
+    /// `broken` the rule or not.
     fn add(&mut self, wait_ns: u64, after_ns: u64, broken: bool) {
-        let is_exact = after_ns.saturating_mul(AT_ONCE_PART.pow(HABIT_MIN)) <= wait_ns;
+        let is_exact = is_no_coincidence(wait_ns, after_ns);
         match (is_exact, broken) {
             (true, false) => self.exact = self.exact.saturating_add(1),
             (false, true) => {}
@@ -94,6 +104,7 @@ impl NagleEvidence {
     /// No evidence.
     pub const NONE: Self = Self {
         refuted: 0,
+        ends_of_writes: 0,
         holds: 0,
         missed: 0,
         nearly: 0,

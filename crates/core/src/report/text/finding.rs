@@ -53,7 +53,10 @@ fn heading(page: &mut Page<'_>, report: &Report, finding: &Finding) {
     }
     if affected.exchanges > 0 {
         let whole = counted(affected.of_exchanges, "exchange", "exchanges");
-        facts.push(format!("{} of {whole}", units::count(affected.exchanges)));
+        // The cost is that of all exchanges where few of them have most of it.
+        let is_of_few = finding.facts.iter().any(|(name, _)| *name == "slow");
+        let part = if is_of_few { "most of it in " } else { "" };
+        facts.push(format!("{part}{} of {whole}", units::count(affected.exchanges)));
     } else if affected.connections > 0 {
         facts.push(counted(affected.connections, "connection", "connections"));
     }

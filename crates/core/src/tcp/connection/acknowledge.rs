@@ -12,7 +12,7 @@ use crate::tcp::connection::place::near;
 use crate::tcp::connection::questions::Event;
 use crate::tcp::connection::{Connection, is_pure_ack};
 use crate::tcp::path::Path;
-use crate::tcp::sender::{Near, Sender};
+use crate::tcp::sender::{Near, Sender, reports_hole};
 use crate::tcp::shared::Shared;
 use crate::tcp::thresholds::{ACK_WITHIN_NS, DELAYED_ACK_MAX_NS, DELAYED_ACK_NS};
 use crate::tcp::timeline::Timeline;
@@ -92,7 +92,9 @@ impl Connection {
     fn skip_missing(&mut self, bytes: u64, sender: Side, segment: &Segment, shared: &mut Shared) {
         self.cold.faults_mut().missing_bytes += bytes;
         self.senders.iter_mut().for_each(|sender| sender.since.stored_mut().excuse_missing());
-        self.senders[sender].since.stored_mut().has_sent_unseen = true;
+        let since = self.senders[sender].since.stored_mut();
+        since.has_sent_unseen = true;
+        since.repairs_unseen |= reports_hole(segment);
         let position = self.senders[sender].in_order();
         self.read(sender, shared, |stream, early, reader| {
             stream.skip_to(sender, position, early, &mut |side, bytes, missing, end| {

@@ -264,6 +264,41 @@ impl AtEnd<'_> {
         has_begun && is_due && server_fin.is_none()
     }
 
+    /// Returns whether the client, which ends the connection after a silence of `silent_ns` amid a response,
+    /// gives up on its server: it had acknowledged all that had come in order, and more was due. Its RST or
+    /// FIN is then no fault of its own.
+    pub fn is_given_up(&self, silent_ns: u64) -> bool {
+        let [client, server] = self.senders;
+        (self.framer.owes(Side::Server) || server.history().holes.bytes() > 0)
+            && !self.ending.was_reset_on_path()
+            && client.space.una_seen() >= client.space.nxt
+            && server.space.una_seen() >= server.in_order()
+            && !server.history().window.is_closed()
+            && silent_ns >= APPLICATION_TIMEOUT_MIN_NS
+    }
+
+    /// Returns whether the client gives up so on a server that had sent no more of its response, as far as
+    /// the capture shows.
+    pub fn is_stalled(&self, silent_ns: u64) -> bool {
+        let has_hole = self.senders[Side::Server].history().holes.bytes() > 0;
+        self.is_given_up(silent_ns) && !has_hole && self.is_whole
+    }
+
+    /// Returns whether a request that has arrived was still unanswered at `last_ns`, when the capture shows
+    /// the connection last, and no program would have given up before that: the client waited at least
+    /// until then.
+    pub(super) fn is_still_waiting(&self, last_ns: u64) -> bool {
+        let client = &self.senders[Side::Client];
+        self.ending.first().is_none()
+            && client.space.is_acked()
+            && client.space.una_seen() >= client.space.nxt
+            && self.shows_silence()
+            && self.timeline.exchanges.front().is_some_and(|exchange| {
+                let since_ns = exchange.first.time_ns + APPLICATION_TIMEOUT_MIN_NS;
+                exchange.is_awaiting() && last_ns >= since_ns
+            })
+    }
+
     /// Returns the side that has to go on: a server waits for the rest of a request that has begun.
     pub(super) fn waited_for(&self) -> Side {
         let lacks_rest = owes_request(self.framer) || is_amid_request(self.framer, self.timeline);

@@ -73,8 +73,9 @@ impl Awaited<'_> {
     }
 
     /// Returns whether the server only sends frames that keep the connection alive, or reports of
-    /// progress, while its client waits for a response, so that the wait continues; or whether the
-    /// client gives up that wait with a TLS alert (RFC 8446 §6).
+    /// progress, while its client waits for a response, so that the wait continues; in HTTP/2 also while
+    /// the client sends its request, of which they grant more; or whether the client gives up that wait
+    /// with a TLS alert (RFC 8446 §6).
     pub fn says_nothing(
         self,
         side: Side,
@@ -86,10 +87,15 @@ impl Awaited<'_> {
             Side::Client => [Protocol::Tls].as_slice(),
         };
         may_be.contains(&self.framer.protocol())
-            && self.timeline.exchanges.all_asked()
+            && (self.timeline.exchanges.all_asked() || self.grants_request())
             && payload.len() == segment.payload_len as usize
             && self.senders[side].in_order() == start
             && self.framer.says_nothing(side, payload)
+    }
+
+    /// Returns whether what the server sends may grant more of the request in progress.
+    fn grants_request(self) -> bool {
+        self.framer.protocol() == Protocol::Http2 && self.timeline.exchanges.is_asking()
     }
 
     /// Returns whether the server sends unreadable data during a request.

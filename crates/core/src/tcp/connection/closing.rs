@@ -294,6 +294,9 @@ impl Connection {
         {
             self.accrue_to(self.at_end().waited_for(), fin.time_ns, fin);
         }
+        if self.at_end().is_still_waiting(self.last.time_ns) && unanswered && !is_stuck {
+            self.accrue_to(Side::Server, self.last.time_ns, self.last);
+        }
         let server_fin = self.cold.ending().fin[Side::Server];
         // What repeats a complete response, with a FIN or without, adds nothing to it.
         let is_begun = |it: &Exchange| it.response_seen && !it.is_complete();

@@ -1,7 +1,7 @@
 //! Processes payload, in the order of RFC 9293 §3.10.7.4: its position in the stream, what its
 //! sender knew by then, the silence that it ends, and its content.
 
-use crate::app::{Framer, Protocol};
+use crate::app::{Framer, Passing, Protocol};
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{Gap, Recovery};
 use crate::model::{Owner, Sighting, Slices};
@@ -451,6 +451,8 @@ impl Connection {
         let (since_ns, rtt_ns) = (self.timeline.cursor_ns, self.path.known_rtt_ns(side));
         let at_once_ns = since_ns + rtt_ns + HOST_DELAY_MAX_NS;
         self.framer.set_late(since_ns > 0 && segment.time_ns > at_once_ns);
+        let &Segment { time_ns, frame, payload_len: payload_bytes, .. } = segment;
+        self.framer.set_passing(Passing { time_ns, frame, payload_bytes });
         let range = (start, segment.payload_len);
         self.read(side, shared, |stream, early, reader| {
             stream.push(side, range, payload, early, &mut |side, bytes, lost, end| {

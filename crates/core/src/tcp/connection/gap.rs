@@ -11,6 +11,7 @@ use crate::tcp::connection::Connection;
 use crate::tcp::connection::at_end::is_amid_request;
 use crate::tcp::connection::cold::Cold;
 use crate::tcp::connection::doubt::more_queued;
+use crate::tcp::connection::place::is_beside_sender;
 use crate::tcp::path::Path;
 use crate::tcp::sender::{Sender, SinceDeparture};
 use crate::tcp::sequence::ORIGIN;
@@ -78,6 +79,8 @@ impl Knowledge<'_> {
             misses_data: since.misses_data,
             behind_hole: false,
             has_sent_unseen: since.has_sent_unseen,
+            repairs_unseen: since.repairs_unseen,
+            in_vain: false,
             unseen_until_ns: match self.senders[side.peer()].since.end_unseen_ns() {
                 at_ns if since.misses_data => at_ns,
                 _ => 0,
@@ -95,6 +98,7 @@ impl Knowledge<'_> {
             pace: Pace::default(),
             bottleneck,
             protocol: self.protocol_in_gap(side, continues),
+            credit: self.framer.credit(side),
         };
     }
 
@@ -126,7 +130,7 @@ impl Knowledge<'_> {
             (0, 0, 0)
         };
         let sender = &self.senders[side];
-        let ahead_ns = ahead_ns(sender).min(end_ns - start_ns);
+        let ahead_ns = self.ahead_ns(side).min(end_ns - start_ns);
         let (busy_ns, behind_ns, stood_ns) = if continues {
             let busy_ns = busy_ns.max(behind_ns_of(sender, self.path, side).min(end_ns - start_ns));
             (busy_ns.max(ahead_ns), 0, ahead_ns.saturating_sub(busy_ns))
@@ -144,6 +148,19 @@ impl Knowledge<'_> {
         let last = since.acks.last.map(|ack| self.unless_it_closes(side.peer(), ack));
         let queued_ns = self.senders[side.peer()].clock.queued_ns();
         Acks { last, queued_ns, ..since.acks }
+    }
+
+    /// Time for which a queue before the vantage lengthens a silence of `side`, ns, as its timestamp shows.
+    /// On the host of that side there is no way that could delay it: its clock lags there, as those of
+    /// hosts do that count no ticks while they are idle. A segment that leaves with nothing in flight waits
+    /// in no queue of its own: only what delays it more than the one before counts.
+    fn ahead_ns(&self, side: Side) -> u64 {
+        let sender = &self.senders[side];
+        match sender.space.flight() {
+            _ if is_beside_sender(self.setup, self.path, side) => 0,
+            0 => sender.clock.grown_ns(),
+            _ => sender.clock.queued_ns(),
+        }
     }
 
     /// Returns whether a flight that began at position `begin` may have begun before the capture.
@@ -221,9 +238,11 @@ impl Knowledge<'_> {
 /// known to go on without the algorithm after it has used it.
 pub(super) fn nagle_evidence(sender: &Sender, cold: &Cold, is_ssh: bool) -> NagleEvidence {
     let nagle = sender.history().nagle.evidence;
-    let refuted = if cold.faults().missing_bytes > 0 { 0 } else { nagle.refuted };
     let nagle = if is_ssh { nagle } else { nagle.of_steady_sender() };
-    NagleEvidence { refuted, ..nagle }
+    if cold.faults().missing_bytes > 0 {
+        return NagleEvidence { refuted: 0, ends_of_writes: 0, ..nagle };
+    }
+    nagle
 }
 
 /// Queueing delay behind the vantage of what `sender`, which `side` is, sends, ns: the delay of ACKs, if
@@ -237,14 +256,4 @@ fn behind_ns_of(sender: &Sender, path: &Path, side: Side) -> u64 {
             .as_ref()
             .is_some_and(|bulk| bulk.is_spaced_by_sender() || bulk.reader_is_behind);
     if clocked { behind_ns } else { 0 }
-}
-
-/// Delay before the vantage of what `sender` sends, ns, as its timestamp shows. A segment that leaves with
-/// nothing in flight waits in no queue of its own: only what delays it more than the one before
-/// lengthens the silence.
-fn ahead_ns(sender: &Sender) -> u64 {
-    match sender.space.flight() {
-        0 => sender.clock.grown_ns(),
-        _ => sender.clock.queued_ns(),
-    }
 }

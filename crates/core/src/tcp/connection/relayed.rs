@@ -40,10 +40,11 @@ impl Relay {
     }
 
     /// Returns the evidence after an answer before which the server's side was silent for `waited_ns`
-    /// of its own, where the way behind the ACKs takes `beyond_ns`.
-    fn after(self, waited_ns: u64, beyond_ns: u64) -> Self {
+    /// of its own, where the way behind the ACKs takes `beyond_ns`. It came `since_ns` after the client's
+    /// first message that it can answer: of several, it need not answer the last.
+    fn after(self, waited_ns: u64, since_ns: u64, beyond_ns: u64) -> Self {
         match self {
-            _ if waited_ns.saturating_add(variation_ns(beyond_ns)) < beyond_ns => Self::Refuted,
+            _ if since_ns.saturating_add(variation_ns(beyond_ns)) < beyond_ns => Self::Refuted,
             Self::Unknown if is_as_long(waited_ns, beyond_ns) => Self::Shown,
             known => known,
         }
@@ -84,7 +85,9 @@ pub(super) fn settle_relay(setup: &Setup, path: &Path, cold: &mut Cold, exchange
     let before_answer = think.filter(|it| it.gap.turn == Turn::Answers);
     let waited_ns = before_answer.map_or(0, |it| it.ns);
     let relay = &mut cold.get_or_create().relay;
-    *relay = relay.after(waited_ns, beyond_ns);
+    let asked_ns = exchange.first.time_ns;
+    let since_ns = waited_ns.max(exchange.answered_ns.saturating_sub(asked_ns));
+    *relay = relay.after(waited_ns, since_ns, beyond_ns);
     if *relay == Relay::Shown {
         let is_way = is_as_long(waited_ns, beyond_ns);
         let ns = if is_way { waited_ns } else { waited_ns.min(beyond_ns) };
@@ -118,19 +121,25 @@ mod tests {
 
     #[test]
     fn an_answer_as_late_as_the_handshake_shows_a_proxy() {
-        let shown = Relay::Unknown.after(42 * MS, 40 * MS);
+        let shown = Relay::Unknown.after(42 * MS, 42 * MS, 40 * MS);
         assert_eq!(shown, Relay::Shown);
-        assert_eq!(shown.after(90 * MS, 40 * MS), Relay::Shown, "the server worked on that one");
+        let later = shown.after(90 * MS, 90 * MS, 40 * MS);
+        assert_eq!(later, Relay::Shown, "the server worked on that one");
     }
 
     #[test]
     fn an_answer_sooner_than_over_the_whole_way_refutes_a_proxy() {
-        assert_eq!(Relay::Shown.after(10 * MS, 40 * MS), Relay::Refuted);
-        assert_eq!(Relay::Refuted.after(40 * MS, 40 * MS), Relay::Refuted);
+        assert_eq!(Relay::Shown.after(10 * MS, 10 * MS, 40 * MS), Relay::Refuted);
+        assert_eq!(Relay::Refuted.after(40 * MS, 40 * MS, 40 * MS), Relay::Refuted);
     }
 
     #[test]
     fn a_long_wait_alone_shows_nothing() {
-        assert_eq!(Relay::Unknown.after(90 * MS, 40 * MS), Relay::Unknown);
+        assert_eq!(Relay::Unknown.after(90 * MS, 90 * MS, 40 * MS), Relay::Unknown);
+    }
+
+    #[test]
+    fn an_answer_to_the_first_of_several_messages_refutes_nothing() {
+        assert_eq!(Relay::Unknown.after(10 * MS, 40 * MS, 40 * MS), Relay::Unknown);
     }
 }

@@ -259,8 +259,18 @@ impl Connection {
             gap.repair.trigger = Some(Recovery::Timer);
         }
         gap.next = next;
+        gap.in_vain = side == Side::Server && self.ends_stalled_response(&next);
         self.attribute(&gap, self.judge(&gap), 0);
         self.timeline.cursor_ns = end_ns.max(from_ns);
+    }
+
+    /// Returns whether the client gives up by `end` on a response that has begun and stopped.
+    fn ends_stalled_response(&self, end: &Sighting) -> bool {
+        let is_begun = |it: &Exchange| it.request_seen && it.response_seen;
+        let silent_ns = end.time_ns.saturating_sub(self.view().last_data_ns());
+        end.from == Side::Client
+            && self.timeline.exchanges.front().is_some_and(is_begun)
+            && self.at_end().is_stalled(silent_ns)
     }
 }
 

@@ -224,7 +224,7 @@ impl<'a> View<'a> {
     }
 
     /// Time at which data last passed, ns.
-    fn last_data_ns(self) -> u64 {
+    pub(super) fn last_data_ns(self) -> u64 {
         self.0.senders[0].last.time_ns.max(self.0.senders[1].last.time_ns)
     }
 

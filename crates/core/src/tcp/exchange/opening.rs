@@ -137,5 +137,8 @@ impl Exchange {
 }
 
 /// Causes that limit the height of a flight.
-const CEILINGS: [(Cause, Owner); 2] =
-    [(Cause::SendBuffer, Owner::SendBuffer), (Cause::ReceiveWindow, Owner::ReceiveWindow)];
+const CEILINGS: [(Cause, Owner); 3] = [
+    (Cause::SendBuffer, Owner::SendBuffer),
+    (Cause::ReceiveWindow, Owner::ReceiveWindow),
+    (Cause::Http2FlowControl, Owner::Http2FlowControl),
+];

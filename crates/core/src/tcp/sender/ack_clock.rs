@@ -36,6 +36,13 @@ fn is_dsack(segment: &Segment) -> bool {
     (first.right.wrapping_sub(segment.ack) as i32) <= 0 || within
 }
 
+/// Returns whether the ACK in `segment` reports data behind a hole (RFC 2018 §3), other than data received
+/// twice.
+#[inline]
+pub fn reports_hole(segment: &Segment) -> bool {
+    segment.sack_count > 0 && segment.sack_count > u8::from(is_dsack(segment))
+}
+
 impl Sender {
     /// Applies the ACKs that can have reached the sender by `now_ns`, and adds their effects to
     /// `since`, the state since the last departure. `echoes` is the timestamp that the segment

@@ -91,6 +91,8 @@ pub struct SinceDeparture {
     pub misses_data: bool,
     /// ACKs cover data of the sender that is missing in the capture.
     pub has_sent_unseen: bool,
+    /// Such an ACK reports that the receiver has data behind a hole (RFC 2018).
+    pub repairs_unseen: bool,
     /// Time of the last ACK that covers data which the sender sent last and the capture misses, ns; 0 if
     /// there is none.
     pub end_unseen_ns: u64,

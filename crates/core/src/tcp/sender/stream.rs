@@ -117,10 +117,11 @@ impl Sender {
         }
         if kind == Kind::New {
             self.count(len, end - start.max(self.space.nxt), end);
+            let ends_write = self.ends_larger_write(start, len);
             self.reach(segment, start, end);
             self.rtts.time(end, segment.time_ns);
             if small && !segment.flags.has(TcpFlags::FIN) {
-                self.follow_small(segment, (start, end), since.peer_tsval);
+                self.follow_small(segment, (start, end), since.peer_tsval, ends_write);
             }
             let back_to_back =
                 since.acks.count == 0 && segment.payload_len == self.last.len && !self.last.pushed;
@@ -217,14 +218,28 @@ impl Sender {
         true
     }
 
-    /// Processes a new, small segment. It refutes Nagle's algorithm if another one before it is
-    /// unacknowledged.
+    /// Returns whether data of `len` bytes at `start` is the end of a write that began in a full segment
+    /// before it: that was not pushed, as the last one of a write is (RFC 9293 §3.9.1).
+    fn ends_larger_write(&self, start: u64, len: u64) -> bool {
+        let Departure { len: before, small, pushed, .. } = self.last;
+        len > self.sizes.smss() || start == self.space.nxt && before > 0 && !small && !pushed
+    }
+
+    /// Processes a new, small segment. If another one before it is unacknowledged, it refutes Nagle's
+    /// algorithm, unless it `ends_write`.
     #[inline]
-    fn follow_small(&mut self, segment: &Segment, (start, end): (u64, u64), peer_tsval: u32) {
+    fn follow_small(
+        &mut self,
+        segment: &Segment,
+        (start, end): (u64, u64),
+        peer_tsval: u32,
+        ends_write: bool,
+    ) {
         if let Some(before) = self.volume.small.unacknowledged_before(start, self.space.una())
             && self.breaks_nagles_rule(before, segment, peer_tsval)
         {
-            self.history_mut().nagle.evidence.refuted += 1;
+            let evidence = &mut self.history_mut().nagle.evidence;
+            *(if ends_write { &mut evidence.ends_of_writes } else { &mut evidence.refuted }) += 1;
         }
         self.volume.small.note(end);
         if let Some(bulk) = &mut self.bulk {

@@ -143,6 +143,12 @@ impl InProgress {
         last.is_some_and(|it| it.response_end.is_none())
     }
 
+    /// Returns whether the newest request has begun and not reached its end, and nothing answers it yet.
+    pub fn is_asking(&self) -> bool {
+        let begun = |it: &Exchange| it.request_seen && !it.asked && !it.response_seen;
+        self.queue.back().is_some_and(|it| begun(it))
+    }
+
     /// Returns whether every response in progress is complete, though possibly not yet at the
     /// client.
     pub fn all_answered(&self) -> bool {

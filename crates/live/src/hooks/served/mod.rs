@@ -6,10 +6,11 @@ use super::flow::{FLOW_BYTES, Fields, Flow};
 
 /// `struct served_record` in served.h.
 const RECORD_BYTES: usize = 304;
-/// `READER_KNOWN`, `CHAIN_KNOWN` and `HANDED_OVER` of its flags.
+/// `READER_KNOWN`, `CHAIN_KNOWN`, `HANDED_OVER` and `NO_WORKER` of its flags.
 const READER_KNOWN: u32 = 1;
 const CHAIN_KNOWN: u32 = 2;
 const HANDED_OVER: u32 = 4;
+const NO_WORKER: u32 = 8;
 
 /// Times that threads spent in each state, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +100,9 @@ pub struct Served {
     pub others_ns: u64,
     /// Another thread answered than the one that read.
     pub is_handed_over: bool,
+    /// The connection was not accepted when the request came, and the thread that read it had other
+    /// requests until then: it did not wait for connections meanwhile.
+    pub no_worker_free: bool,
     /// The peer on whose answer a thread waited longest, and how long, ns. The flow's source is this
     /// host's end.
     pub peer: Option<(Flow, u64)>,
@@ -136,6 +140,7 @@ pub(super) fn parse(record: &[u8]) -> Option<Served> {
         serving,
         others_ns: others_ns.min(running_ns),
         is_handed_over: flags & HANDED_OVER != 0,
+        no_worker_free: flags & NO_WORKER != 0,
         peer: peer.map(|flow| (flow, peer_ns)),
     })
 }

@@ -46,6 +46,8 @@ struct thread {
     u32 open; // requests that it read and that are not answered yet
     u32 padding;
     u64 awaited_ns; // AWAITING when it last read from a peer
+    // It last waited without a request in its hands until then; while it does so, all ones.
+    u64 busy_since_ns;
 };
 
 struct {
@@ -72,6 +74,8 @@ struct served_socket {
     struct times unread;
     struct times at_read;
     u32 reader_known;
+    u32 in_queue; // nobody had accepted the connection at `ready_ns`
+    u32 no_worker; // and the reader had other requests all the while
     u32 padding;
     u64 own_ns; // running of the reader for this request alone
     u64 peer_ns;
@@ -258,10 +262,18 @@ int sched_switch(u64 *ctx) {
         // An event loop that waits has no request in its hands that it works for.
         if (state == AWAITING && (thread->open > 1 || thread->current == OTHER))
             leave_current(thread, 0);
+        // A thread of a pool waits for work by a futex.
+        if ((state == AWAITING || (state == LOCKED && thread->current == 0)) &&
+            thread->open == 0 && thread->carries == 0)
+            thread->busy_since_ns = ~0ULL;
     }
     thread = bpf_map_lookup_elem(&threads, &came);
-    if (came && thread)
-        advance(thread, now ? now : bpf_ktime_get_ns(), RUNNING);
+    if (came && thread) {
+        now = now ? now : bpf_ktime_get_ns();
+        advance(thread, now, RUNNING);
+        if (thread->busy_since_ns == ~0ULL)
+            thread->busy_since_ns = now;
+    }
     return 0;
 }
 
@@ -329,6 +341,7 @@ int sched_waking(u64 *ctx) {
         __builtin_memset(fresh, 0, sizeof(*fresh));
         fresh->pid = pid;
         fresh->since_ns = now;
+        fresh->busy_since_ns = now;
         fresh->state = ELSEWHERE;
         if (bpf_map_update_elem(&threads, &tid, fresh, NOEXIST))
             count_lost();
@@ -384,6 +397,7 @@ int sk_data_ready(u64 *ctx) {
         return 0;
     }
     known->ready_ns = now;
+    known->in_queue = known->reader == 0 && !READ(sk->sk_socket);
     known->stage = READY;
     return 0;
 }
@@ -400,6 +414,7 @@ INLINE struct thread *reading_thread(u64 now) {
     __builtin_memset(fresh, 0, sizeof(*fresh));
     fresh->pid = id >> 32;
     fresh->since_ns = now;
+    fresh->busy_since_ns = now;
     fresh->state = RUNNING;
     if (bpf_map_update_elem(&threads, &tid, fresh, NOEXIST))
         count_lost();
@@ -469,7 +484,11 @@ int sock_recv_length(u64 *ctx) {
             before->open -= 1;
         known->ready_ns = known->next_ready_ns;
         known->next_ready_ns = 0;
+        known->in_queue = 0;
     }
+    // A worker that waited for connections would have accepted this one.
+    known->no_worker = known->in_queue && thread->busy_since_ns < known->ready_ns;
+    known->in_queue = 0;
     known->reader_known = known->guessed == tid;
     if (known->reader_known)
         subtract(&known->unread, &thread->times, &known->at_ready);
@@ -521,6 +540,8 @@ int tcp_sendmsg_locked(u64 *ctx) {
         reader->open -= 1;
     int is_slow = now - ready_ns >= scope_slow_ns;
     u32 recorded = known->reader_known ? READER_KNOWN : 0;
+    if (known->no_worker)
+        recorded |= NO_WORKER;
     record->others_ns = 0;
     record->peer_ns = known->peer_ns;
     record->peer = known->peer;

@@ -22,7 +22,7 @@ struct times {
     u64 ns[STATES];
 };
 
-enum { READER_KNOWN = 1, CHAIN_KNOWN = 2, HANDED_OVER = 4 };
+enum { READER_KNOWN = 1, CHAIN_KNOWN = 2, HANDED_OVER = 4, NO_WORKER = 8 };
 
 struct served_record {
     struct flow flow; // of the server's socket

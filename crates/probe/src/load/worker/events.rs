@@ -15,8 +15,9 @@ use super::super::stream::Stream;
 use super::{ALARM, TICK, Worker};
 use crate::http::{Limited, Response};
 
-/// Time after which a connection that could not be opened is tried again, ns.
-const AGAIN_NS: u64 = 100_000_000;
+/// Time after which a connection that could not be opened, or that brought no answer, is tried again,
+/// ns.
+pub(super) const AGAIN_NS: u64 = 100_000_000;
 /// Greatest number of consecutive reads of a connection, after which other connections are read.
 const READS_MAX: usize = 16;
 
@@ -167,6 +168,7 @@ impl Worker<'_> {
 
     /// Records the answer to a request; the connection sends the next one at once.
     fn answered(&mut self, index: usize, response: &Response, now_ns: u64) {
+        self.connections[index].has_answered = true;
         let asked_ns = self.connections[index].asked_ns.take();
         self.record(asked_ns, response, now_ns);
         let is_ending = self.connections[index].is_ending || !response.keep_alive;
@@ -185,6 +187,10 @@ impl Worker<'_> {
 
     /// Records the answer to a request whose latency counts from `asked_ns`.
     pub(super) fn record(&mut self, asked_ns: Option<u64>, response: &Response, now_ns: u64) {
+        self.fruitless.answered();
+        if !self.shared.has_answered.load(Ordering::Relaxed) {
+            self.shared.has_answered.store(true, Ordering::Relaxed);
+        }
         if let Some(asked_ns) = asked_ns.filter(|it| *it >= self.count_ns) {
             let at_ns = now_ns - self.count_ns;
             self.note_standstill(asked_ns, now_ns);
@@ -262,7 +268,15 @@ impl Worker<'_> {
         }
         let before_open =
             matches!(phase, Phase::Closed(_) | Phase::Connecting | Phase::Handshaking);
-        connection.close(if before_open { now_ns + AGAIN_NS } else { now_ns });
+        let (opened_ns, has_answered) = (connection.opened_ns, connection.has_answered);
+        connection.close(now_ns);
+        let pauses = if before_open || has_answered {
+            before_open
+        } else {
+            self.ended_without_answer(opened_ns, failure, now_ns)
+        };
+        let again_ns = if pauses { now_ns + AGAIN_NS } else { now_ns };
+        self.connections[index].close(again_ns);
         if before_open {
             self.failures_in_row += 1;
             if self.tries_another_address() {
@@ -278,6 +292,37 @@ impl Worker<'_> {
             None if before_open && now_ns >= self.count_ns => self.note_failure(failure, now_ns),
             None => {}
         }
+    }
+
+    /// Notes that a connection or a stream, begun at `begun_ns`, has ended without an answer, and ends
+    /// the load if no other one has hope. Returns whether the next one is to be tried after a pause.
+    pub(super) fn ended_without_answer(
+        &mut self,
+        begun_ns: u64,
+        failure: &Failure,
+        now_ns: u64,
+    ) -> bool {
+        let pauses = self.fruitless.add(begun_ns, now_ns);
+        // A request that waits for longer than this one did may be answered, if slowly. In an open loop a
+        // connection may reach the idle timeout of the server before its first request.
+        let is_early = self.schedule.is_some() && self.outcome.sent == 0;
+        if self.shared.has_answered.load(Ordering::Relaxed)
+            || self.has_no_hope
+            || is_early
+            || !self.fruitless.is_hopeless()
+            || self.connections.iter().flat_map(Connection::asked).any(|it| it < begun_ns)
+        {
+            return pauses;
+        }
+        self.has_no_hope = true;
+        if self.outcome.errors.is_empty() {
+            // The connections ended before a request could be sent.
+            self.note_failure(failure, now_ns.max(self.count_ns));
+        }
+        if self.shared.hopeless.fetch_add(1, Ordering::Relaxed) + 1 == self.threads as usize {
+            self.end(End::Unanswered(failure.words.clone()));
+        }
+        pauses
     }
 
     /// Counts the failure of a request whose latency counts from `asked_ns`.

@@ -3,6 +3,7 @@
 use super::super::connection::Phase;
 use super::super::failure::{Failure, FailureKind};
 use super::super::streams::Streams;
+use super::events::AGAIN_NS;
 use super::{StreamEvent, Worker};
 use crate::http::Response;
 use crate::http::http2::{Code, Http2Error};
@@ -139,28 +140,36 @@ impl Worker<'_> {
                 StreamEvent::Body(_) => {}
                 StreamEvent::Answered(response) => {
                     let asked_ns = streams.end(key);
-                    streams.has_answered = true;
+                    self.connections[index].has_answered = true;
                     self.answered_on_stream(index, asked_ns, &response, now_ns);
                 }
                 StreamEvent::Failed(error) => {
                     let Some(asked_ns) = streams.end(key) else { continue };
-                    let has_answered = streams.has_answered;
+                    let has_answered = self.connections[index].has_answered;
                     match error {
                         // The server has not processed it, and clients send it again (RFC 9113 §8.7).
                         Http2Error::GoAway(Code(0)) if has_answered => {
                             self.returned.push_back(asked_ns);
                         }
-                        error => self.count_failure(&error.into(), asked_ns, now_ns),
+                        error => {
+                            let failure = error.into();
+                            self.count_failure(&failure, asked_ns, now_ns);
+                            if !has_answered
+                                && self.ended_without_answer(asked_ns, &failure, now_ns)
+                            {
+                                self.connections[index].next_ns = now_ns + AGAIN_NS;
+                            }
+                        }
                     }
                     self.idle.push_back(index);
                 }
             }
         }
         self.ended = ended;
-        let connection = &mut self.connections[index];
+        let connection = &self.connections[index];
         if connection.streams.as_ref().is_some_and(|it| it.has_ended()) {
-            let now_ns = self.now_ns();
-            self.connections[index].close(now_ns);
+            let again_ns = connection.next_ns.max(self.now_ns());
+            self.connections[index].close(again_ns);
             self.released(index);
         }
     }

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from .._report import Report
 from ..stages import Control, Controlled, Peeked, Plan, Run
 from . import _inputs, _rows
 from ._inputs import File, Group, Storage
-from ._rows import PARTIAL, PIECE, ROWS, TABLES, Piece
+from ._rows import PARTIAL, PIECE, ROWS, TABLES, TAKEN, Piece
 
 if TYPE_CHECKING:
     import os
@@ -25,9 +26,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BUCKETS_MAX = 4096
+BUCKET_BYTES = 128 << 20
+"""Bytes that a bucket takes where `k` is not given."""
 
 _CHUNK = _rows.columns(
-    part=pa.int32(), time_ns=pa.int64(), file=pa.int64(), number=pa.int64(), blob=pa.binary()
+    part=pa.int32(),
+    bucket=pa.int32(),
+    time_ns=pa.int64(),
+    file=pa.int64(),
+    number=pa.int64(),
+    blob=pa.binary(),
 )
 _TOLD = _rows.columns(kind=pa.string(), blob=pa.binary())
 
@@ -133,7 +141,8 @@ def diagnose(
     by: `point`: a report for each capture point and day, without a shuffle. `connection`: one report of
         all files, which were taken at one place: connections are followed across the files, and their
         frames cross the shuffle.
-    k: number of buckets of connections, 1 to 4,096; without it, four for each core.
+    k: number of buckets of connections, 1 to 4,096; without it, four for each core, and more if they
+        would take more than 128 MiB each. A task takes several.
     out: where the tables are written (`Diagnosis.write`), in the `format`.
     point: names the point of a path: a function, or a regular expression whose first group is the name;
         without it, `point_of_directory`. By connection, a text that is the name of all.
@@ -153,7 +162,7 @@ def diagnose(
     parallelism = spark.sparkContext.defaultParallelism
     files = _inputs.listed(paths, storage)
     if by == "connection":
-        k = k or min(4 * parallelism, BUCKETS_MAX)
+        k = k or buckets_for(sum(file.bytes for file in files), parallelism)
     run = run_id(files, [asked, by, k, sorted(tables)])
     seen = _looked_at(spark, files, storage, parallelism)
     if by == "point":
@@ -168,6 +177,11 @@ def diagnose(
     if out is not None:
         found.write(out, format)
     return found
+
+
+def buckets_for(bytes: int, parallelism: int) -> int:
+    """Returns the number of buckets for captures of so many bytes."""
+    return min(max(4 * parallelism, -(-bytes // BUCKET_BYTES)), BUCKETS_MAX)
 
 
 def rule_of(
@@ -333,14 +347,22 @@ def _by_connection(
     plan = Plan(seen)
     run = Run(plan.first_ns, int(id, 16), k, asked)
     place = (point, _inputs.day_of(plan.first_ns))
-    chunks = _held(_scattered(spark, plan, run, storage, parallelism))
-    control, totals = _controlled(chunks, run)
+    whole = sum(file.bytes or 0 for file in plan.files)
+    parts = min(k, max(parallelism, -(-whole // _inputs.TASK_BYTES)))
+    chunks = _held(_scattered(spark, plan, run, parts, storage, parallelism))
+    control, totals = _controlled(chunks, run, parts)
     of_buckets = [table for table in tables if table != "lookups"]
-    pieces = _held(_bucketed(chunks, run, control.told, of_buckets, place))
-    partials = pieces.where(pieces["kind"] == PARTIAL).select("bucket", "bytes", "blob").collect()
+    pieces = _held(_bucketed(chunks, run, parts, control.told, of_buckets, place))
+    pieces.count()
     chunks.unpersist()
-    taken = {row["bucket"]: row["bytes"] for row in partials}
-    blobs = [bytes(row["blob"]) for row in partials]
+    results = pieces.where(pieces["kind"].isin(PARTIAL, TAKEN)).select("bucket", "bytes", "blob")
+    taken: dict[int, int] = {}
+    blobs: list[bytes] = []
+    for bucket, size, blob in results.toLocalIterator():
+        if bucket is None:
+            blobs.append(bytes(blob))
+        else:
+            taken[bucket] = size
     more: list[Piece] = []
     # Buckets that have no frames can be told something.
     for bucket in set(range(k)) - set(taken):
@@ -364,32 +386,37 @@ def _by_connection(
 
 
 def _scattered(
-    spark: SparkSession, plan: Plan, run: Run, storage: Storage, parallelism: int
+    spark: SparkSession, plan: Plan, run: Run, parts: int, storage: Storage, parallelism: int
 ) -> DataFrame:
-    """Returns the pieces of all captures, each bucket in one partition and in order. The control is the
-    partition behind the buckets, the totals are that behind the control."""
-    parts = {"control": run.buckets, "totals": run.buckets + 1}
+    """Returns the pieces of all captures: `parts` partitions of buckets, each bucket in one of them and in
+    order. The control and the totals are the partition behind these."""
+    behind = {"control": run.buckets, "totals": run.buckets + 1}
     tasks = _inputs.packed(enumerate(plan.files), lambda file: file[1].bytes or 0, 2 * parallelism)
 
-    def task(index: int) -> Iterator[Any]:
+    def pieces(index: int) -> Iterator[tuple[Any, ...]]:
         for number, file in tasks[index]:
             for piece in run.scatter(number, file.path, _inputs.content(file.path, storage)):
-                part = parts[piece.to] if piece.bucket is None else piece.bucket
-                yield _rows.batch_of(_CHUNK, [(part, *piece.order, piece.blob)])
+                if piece.bucket is None:
+                    yield (parts, behind[piece.to], *piece.order, piece.blob)
+                else:
+                    yield (piece.bucket % parts, piece.bucket, *piece.order, piece.blob)
+
+    def task(index: int) -> Iterator[Any]:
+        return _rows.batches_of(_CHUNK, pieces(index))
 
     chunks = _rows.in_tasks(len(tasks), spark, task, _CHUNK)
-    chunks = chunks.repartitionById(run.buckets + 2, "part")
-    return chunks.sortWithinPartitions("part", "time_ns", "file", "number")
+    chunks = chunks.repartitionById(parts + 1, "part")
+    return chunks.sortWithinPartitions("bucket", "time_ns", "file", "number")
 
 
-def _controlled(chunks: DataFrame, run: Run) -> tuple[Controlled, list[bytes]]:
+def _controlled(chunks: DataFrame, run: Run, parts: int) -> tuple[Controlled, list[bytes]]:
     """Runs the control in one task. Returns its results, and the totals."""
 
     def control(batches: Iterator[Any]) -> Iterator[Any]:
         stage: Control | None = None
         for batch in batches:
-            for part, blob in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist()):
-                if part == run.buckets:
+            for bucket, blob in _blobs(batch):
+                if bucket == run.buckets:
                     stage = stage or run.control()
                     stage.take(blob)
                 else:
@@ -398,7 +425,7 @@ def _controlled(chunks: DataFrame, run: Run) -> tuple[Controlled, list[bytes]]:
             done = stage.finish()
             yield _rows.batch_of(_TOLD, [("told", done.told), ("lookups", done.lookups)])
 
-    chosen = chunks.where(chunks["part"] >= run.buckets).select("part", "blob")
+    chosen = chunks.where(chunks["part"] == parts).select("bucket", "blob")
     rows = chosen.mapInArrow(control, _rows.spark_schema(_TOLD)).collect()
     of: dict[str, list[bytes]] = {"told": [], "lookups": [], "totals": []}
     for row in rows:
@@ -408,23 +435,39 @@ def _controlled(chunks: DataFrame, run: Run) -> tuple[Controlled, list[bytes]]:
 
 
 def _bucketed(
-    chunks: DataFrame, run: Run, told: bytes, tables: Sequence[str], place: tuple[str, str]
+    chunks: DataFrame,
+    run: Run,
+    parts: int,
+    told: bytes,
+    tables: Sequence[str],
+    place: tuple[str, str],
 ) -> DataFrame:
-    """Follows the connections of each bucket. Returns rows of tables, and partials."""
+    """Follows the connections of each bucket. Returns rows of tables, partials, and what was taken."""
+
+    def pieces(batches: Iterator[Any]) -> Iterator[Piece]:
+        partials: list[bytes] = []
+        chunks = (chunk for batch in batches for chunk in _blobs(batch))
+        # Chunks are sorted by bucket.
+        for bucket, of_bucket in groupby(chunks, key=lambda chunk: chunk[0]):
+            stage, taken = run.bucket(bucket, told, tables), 0
+            for _, blob in of_bucket:
+                taken += len(blob)
+                yield from _rows.pieces_of(*place, stage.take(blob))
+            partial, rows = stage.finish()
+            partials.append(partial)
+            yield from _rows.pieces_of(*place, rows)
+            yield TAKEN, *place, bucket, taken, b""
+        if partials:
+            yield PARTIAL, *place, None, None, run.merge(partials)
 
     def follow(batches: Iterator[Any]) -> Iterator[Any]:
-        stages: dict[int, tuple[Any, int]] = {}
-        for batch in batches:
-            for part, blob in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist()):
-                stage, taken = stages.get(part) or (run.bucket(part, told, tables), 0)
-                stages[part] = (stage, taken + len(blob))
-                for piece in _rows.pieces_of(*place, stage.take(blob)):
-                    yield _rows.batch_of(PIECE, [piece])
-        for part, (stage, taken) in stages.items():
-            partial, rows = stage.finish()
-            for piece in _rows.pieces_of(*place, rows):
-                yield _rows.batch_of(PIECE, [piece])
-            yield _rows.batch_of(PIECE, [(PARTIAL, *place, part, taken, partial)])
+        return _rows.batches_of(PIECE, pieces(batches))
 
-    chosen = chunks.where(chunks["part"] < run.buckets).select("part", "blob")
+    chosen = chunks.where(chunks["part"] < parts).select("bucket", "blob")
     return chosen.mapInArrow(follow, _rows.spark_schema(PIECE))
+
+
+def _blobs(batch: Any) -> Iterator[tuple[int, bytes]]:
+    """Returns bucket and blob of each row."""
+    for bucket, blob in zip(batch.column(0), batch.column(1)):
+        yield bucket.as_py(), blob.as_py()

@@ -32,10 +32,14 @@ PIECE = columns(
     bytes=pa.int64(),
     blob=pa.binary(),
 )
-"""A piece: rows of the table `kind` as an Arrow stream; or the partial of a `bucket`, which took so many
-`bytes`."""
+"""A piece: rows of the table `kind` as an Arrow stream; or the partial of the buckets of a task; or the
+`bytes` that a `bucket` took."""
 
 PARTIAL = "partial"
+TAKEN = "taken"
+
+BATCH_BYTES = 4 << 20
+"""Bytes of blobs from which rows are sent as a batch."""
 
 _OWN = {
     "reports": columns(False, report=pa.string()),
@@ -109,6 +113,20 @@ def batch_of(schema: Any, rows: Iterable[tuple[Any, ...]]) -> Any:
     return pa.record_batch(
         [pa.array(column, field.type) for column, field in zip(columns, schema)], schema=schema
     )
+
+
+def batches_of(schema: Any, rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    """Returns rows, whose last value is a blob, as batches of about `BATCH_BYTES`."""
+    waiting: list[tuple[Any, ...]] = []
+    bytes = 0
+    for row in rows:
+        waiting.append(row)
+        bytes += len(row[-1])
+        if bytes >= BATCH_BYTES:
+            yield batch_of(schema, waiting)
+            waiting, bytes = [], 0
+    if waiting:
+        yield batch_of(schema, waiting)
 
 
 def in_tasks(

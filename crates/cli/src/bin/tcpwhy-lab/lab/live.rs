@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
+use tcpwhy_core::model::{Cause, Class};
 use tcpwhy_lab::score::{Answers, Judged};
 use tcpwhy_lab::stage::INTERFACE;
 use tcpwhy_lab::verify::{Task, params_of};
@@ -31,6 +32,7 @@ pub fn judge_live(task: &Task, out: &Path, result: &CaseResult) -> Result<Vec<Ju
     }
     let mut judged = judge_below(out, &result.dir, Some(&read(&reports.concat())?))?;
     judged.iter_mut().for_each(keep_names);
+    judged.iter_mut().filter(|it| it.vantage == "server").for_each(expect_hooks);
     judged.iter_mut().for_each(|it| it.late |= late.contains(&it.variant));
     Ok(judged)
 }
@@ -40,6 +42,19 @@ pub fn judge_live(task: &Task, out: &Path, result: &CaseResult) -> Result<Vec<Ju
 fn keep_names(judged: &mut Judged) {
     judged.causes.iter_mut().for_each(|cause| cause.lost_ns = None);
     (judged.counterfactual, judged.kernel, judged.wall_error) = (None, None, None);
+}
+
+/// At the server hooks show what its own time was: there the name that a capture would give is not
+/// enough.
+fn expect_hooks(judged: &mut Judged) {
+    let shown = |id: &str| {
+        let cause = Cause::from_id(id);
+        cause.is_some_and(|it| it.is_of_server_time() && it.class() == Class::Fault)
+    };
+    for cause in judged.causes.iter_mut().filter(|it| shown(&it.cause)) {
+        cause.found = judged.right_findings.contains(&cause.cause);
+        cause.culprit_right = cause.culprit_right.filter(|_| cause.found);
+    }
 }
 
 fn read(reports: &str) -> Result<Answers, Error> {

@@ -77,7 +77,7 @@ const fn upload(case: &'static str, cause: Cause, upload_bytes: usize) -> Active
     Active { words: UPLOADS, upload_bytes, ..active(case, cause, "server") }
 }
 
-pub const ACTIVE: [Active; 34] = [
+pub const ACTIVE: [Active; 36] = [
     Active { path: "/file.bin", ..active("nginx_nodelay_off", Cause::NagleDelayedAck, "server") },
     active("nagle_server", Cause::NagleDelayedAck, "server"),
     active("nagle_python", Cause::NagleDelayedAck, "server"),
@@ -101,6 +101,8 @@ pub const ACTIVE: [Active; 34] = [
     over_tls(active("distance", Cause::PathRtt, "network")),
     active("mtu_black_hole", Cause::MtuBlackHole, "network"),
     active("reset_mid_stream", Cause::Reset, "server"),
+    Active { path: "/part", ..active("error_responses", Cause::ErrorResponses, "server") },
+    Active { path: "/part", ..active("no_answer", Cause::NoAnswer, "server") },
     Active {
         path: "/upload",
         more: &["--body", "u", "--experiment", "expect"],

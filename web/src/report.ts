@@ -1,0 +1,121 @@
+// Puts a report together from its data.
+
+import type { Data, Run } from "./data";
+import { comparison } from "./comparison";
+import { h } from "./dom";
+import { exchanges } from "./list";
+import { findings } from "./findings";
+import { latency } from "./latency";
+import { connections, overview } from "./overview";
+import { whereTheTimeWent } from "./bars";
+import { lookups } from "./timelines";
+import type { Graphs } from "./graphs";
+
+const LINKS: [string, string][] = [
+  ["overview", "Overview"],
+  ["time", "Time"],
+  ["latency", "Latency"],
+  ["findings", "Findings"],
+  ["lookups", "Look-ups"],
+  ["exchanges", "Exchanges"],
+  ["connections", "Connections"],
+];
+
+/** The graphs of the report that is shown. */
+let boards: Graphs[] = [];
+const redraw = () => boards.forEach((board) => board.rebuild());
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+
+function theme(): HTMLElement {
+  const root = document.documentElement;
+  const isDark = () =>
+    root.dataset["theme"] === "dark" ||
+    (root.dataset["theme"] === undefined && matchMedia("(prefers-color-scheme: dark)").matches);
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "theme",
+      click: () => {
+        root.dataset["theme"] = isDark() ? "light" : "dark";
+        redraw();
+      },
+    },
+    "Light / dark",
+  );
+}
+
+/** The sections of one run, in their order. */
+function sections(run: Run): HTMLElement[] {
+  const all = [
+    overview(run),
+    run.report.endpoints.length > 0 && whereTheTimeWent(run),
+    latency(run),
+    run.report.findings.length > 0 && findings(run, boards),
+    lookups(run),
+    exchanges(run),
+    connections(run),
+  ];
+  return all.filter((it): it is HTMLElement => it instanceof HTMLElement);
+}
+
+/** Shows a report (the JSON of its data) on `page`, in the place of what is shown there. */
+export function show(page: HTMLElement, json: string): void {
+  const data = JSON.parse(json) as Data;
+  boards = [];
+  // Reports of earlier versions have percentiles only, and no answer.
+  for (const { report } of data.runs) {
+    report.latency_histogram ??= [];
+    report.answer ??= report.findings.slice(0, 1).map((it) => it.headline);
+  }
+  const names = data.runs.length === 1 ? [""] : ["before", "after"];
+  const runs: Run[] = data.runs.map((run, at) => ({
+    ...run,
+    id: names[at] === "" ? "" : `${names[at]}-`,
+  }));
+  const first = runs[0]!;
+  document.title = `tcpwhy: ${data.comparison?.sentence ?? first.report.answer[0] ?? "report"}`;
+  const links: [string, string][] = data.comparison
+    ? [
+        ["comparison", "Comparison"],
+        ["before", "Before"],
+        ["after", "After"],
+      ]
+    : LINKS;
+  const shown = data.comparison
+    ? [
+        comparison(data.comparison, runs),
+        ...runs.map((run, at) =>
+          h(
+            "div",
+            { id: names[at]!, class: "run" },
+            h("h2", { class: "run" }, at === 0 ? "Before" : "After"),
+            ...sections(run),
+          ),
+        ),
+      ]
+    : sections(first);
+  const ids = new Set(shown.map((it) => it.id));
+  page.replaceChildren(
+    h("a", { class: "skip", href: `#${links[0]![0]}` }, "Skip to the report"),
+    h(
+      "header",
+      {},
+      h("span", { class: "brand" }, "tcpwhy"),
+      h(
+        "nav",
+        { "aria-label": "Sections" },
+        ...links
+          .filter(([id]) => ids.has(id))
+          .map(([id, label]) => h("a", { href: `#${id}` }, label)),
+      ),
+      theme(),
+    ),
+    h("main", {}, ...shown),
+    h(
+      "footer",
+      {},
+      `Made by tcpwhy ${first.report.tool_version}. Times count from the first frame of the capture.`,
+    ),
+  );
+}
