@@ -78,8 +78,8 @@ impl Window {
         Self { limit, size: bytes, ..Self::default() }
     }
 
-    /// Moves the limit by `bytes`, when `more` bytes of unknown framing were sent; they are negative if the receiver has made all windows smaller
-    /// (RFC 9113 §6.9.2).
+    /// Moves the limit by `bytes`, which are negative if the receiver has made all windows smaller (RFC
+    /// 9113 §6.9.2), when `more` bytes of unknown framing were sent.
     fn grant(&mut self, bytes: i64, more: i64, granted: Passing) {
         if bytes > 0 {
             if self.edges.len() == EDGES_MAX {

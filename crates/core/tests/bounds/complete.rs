@@ -9,8 +9,9 @@ const TABLES: [&str; 7] =
     ["HashMap<", "BTreeMap<", "BTreeSet<", "VecDeque<", "HashSet<", "HashTable<", "Queue<"];
 
 /// Files of tables and bounds, with the generator of [`crate::all`] that fills them.
-const FILLED: [(&str, &str); 65] = [
+const FILLED: [(&str, &str); 67] = [
     ("app/exchanges.rs", "http: requests, none answered"),
+    ("app/flow_control.rs", "http2: grants (client)"),
     ("app/frames.rs", "websocket: requests, then responses"),
     ("app/hpack.rs", "http2: fields (server)"),
     ("app/known.rs", "http: requests, then responses"),
@@ -18,6 +19,7 @@ const FILLED: [(&str, &str); 65] = [
     ("app/mysql.rs", "mysql: queries (client)"),
     ("app/packets.rs", "postgres: single bytes"),
     ("app/redis.rs", "redis: commands that wait (client)"),
+    ("app/request_headers.rs", "http2: paths (client)"),
     ("app/streams.rs", "http2: responses without request"),
     ("capture/mod.rs", "large frames, clock set"),
     ("capture/pcapng.rs", "interfaces"),

@@ -172,6 +172,8 @@ fn dialogues(protocol: Protocol) -> Vec<Dialogue> {
                 client("resets", b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\0"),
                 client("continuations", b"\0\0\x01\x09\0\0\0\0\x01\x82"),
                 client("settings", b"\0\0\0\x04\0\0\0\0\0"),
+                client("grants", b"\0\0\x04\x08\0\0\0\0\0\0\0\0\x01"),
+                client("paths", b"\0\0\x05\x01\x05\0\0\0\x01\x44\x03/ab"),
                 server("pings", b"\0\0\x08\x06\0\0\0\0\0abcdefgh"),
                 server("fields", &[&b"\0\x0f\xa0\x01\x04\0\0\0\x01"[..], &[0x88; 4000]].concat()),
                 server("empty data", b"\0\0\0\0\0\0\0\0\x01"),
