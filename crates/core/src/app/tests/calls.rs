@@ -97,8 +97,11 @@ pub(super) mod samples {
 
 use samples::*;
 
-/// A call and its reply, with a port.
-pub(super) const PAIRS: [(Protocol, u16, &[u8], &[u8], &str); 11] = [
+/// Protocol, port, a call, its reply, and the kind of the call.
+type Pair = (Protocol, u16, &'static [u8], &'static [u8], &'static str);
+
+/// A call and its reply in each protocol.
+pub(super) const PAIRS: [Pair; 11] = [
     (Protocol::Ldap, 389, &LDAP_SEARCH, &LDAP_DONE, "search"),
     (Protocol::Smb, 445, &SMB_READ, &SMB_DATA, "READ"),
     (Protocol::Dnp3, 20000, &DNP3_READ, &DNP3_RESPONSE, "READ"),
