@@ -235,15 +235,13 @@ import ctypes, os, socket, sys, time
 listener = socket.create_server(('127.0.0.1', 8090), backlog=100)
 for _ in range(int(sys.argv[1]) - 1):
     if os.fork() == 0:
+        ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
         break
 while True:
     connection = listener.accept()[0]
     connection.recv(4096)
     time.sleep(0.03)
-    connection.sendall(b'HTTP/1.1 200 OK
-Content-Length: 5000
-
-' + b'x' * 5000)
+    connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n' + b'x' * 5000)
     connection.close()
 "#;
 
