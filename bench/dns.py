@@ -36,7 +36,7 @@ TRIES = 3
 
 
 class Server(threading.Thread):
-    """A name server: it has A records of NAME (and of `names`), and misbehaves as it is told."""
+    """A name server with A records of NAME (and of `names`); `words` say how it fails."""
 
     def __init__(self, address, *words, delay_ms=0, names=(NAME,)):
         super().__init__(daemon=True)

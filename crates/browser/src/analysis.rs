@@ -9,7 +9,7 @@ use tcpwhy_core::picture;
 use tcpwhy_core::pipeline::{Analysis, Options};
 use tcpwhy_core::survey::{Begun, JoinError, begin};
 
-/// What the page asks for, as its worker writes it in JSON.
+/// The request of the page: its worker writes it in JSON.
 #[derive(Debug, Default, serde::Deserialize)]
 pub struct Asked {
     /// Names and sizes (bytes) of the files.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::cleanup;
 use crate::error::{Doing, LabError};
 
-/// What a group can limit.
+/// A resource that a control group limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Controller {
     /// CPU time.

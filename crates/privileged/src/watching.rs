@@ -268,7 +268,7 @@ fn parts(it: &hooks::Served, workers: usize) -> Parts {
         parts.add(Part::Memory, did.memory_ns);
     };
     it.unread.iter().chain(&it.serving).for_each(&mut blocked);
-    // What the reader did before it read was not for this request.
+    // The time of the reader before it read belongs to other requests.
     match (it.unread, it.no_worker_free) {
         (Some(before), true) => {
             // A single thread that runs is an event loop.

@@ -15,6 +15,7 @@ pub mod http;
 pub mod load;
 #[cfg(target_os = "linux")]
 pub mod path;
+mod route;
 pub mod target;
 pub mod tls;
 

@@ -1,4 +1,4 @@
-// What the page and its worker tell each other.
+// The messages between the page and its worker.
 
 /** What is asked for, as `Asked` in crates/browser reads it. */
 export interface Asked {

@@ -475,7 +475,7 @@ fn worth_making(
     }
     for (occasion, _) in occasions.iter().filter(|(_, is_given)| *is_given) {
         let more: Vec<_> = Kind::on(*occasion).filter(|it| !kinds.contains(it)).collect();
-        // What makes all others slow is asked first.
+        // The cause that makes all requests slow is asked about first.
         let at = if *occasion == Occasion::SmallWindow { 0 } else { kinds.len() };
         kinds.splice(at..at, more);
     }

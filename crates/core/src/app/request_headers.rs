@@ -58,7 +58,7 @@ impl Field {
     }
 }
 
-/// What a client's header blocks have shown so far.
+/// The entries of a client's header table that its header blocks have shown so far.
 #[derive(Clone, Default)]
 pub(super) struct RequestHeaders {
     /// Number of entries inserted into the dynamic table.

@@ -24,7 +24,7 @@ pub enum NothingToJudge {
         "nothing to judge: --filter leaves no packet of a TCP connection or a name look-up; {hint}"
     )]
     Filtered {
-        /// What to write instead.
+        /// The filter to write instead.
         hint: String,
     },
 }

@@ -14,6 +14,7 @@ use super::survey::{ServerSurvey, Survey};
 use super::walk::{Ended, Lookup};
 use super::{Config, RecordType};
 use crate::nanoseconds as ns;
+use crate::route::local_address;
 
 /// The least cost of search domains that is a finding, ns.
 const SEARCH_NS_MIN: u64 = 1_000_000;
@@ -270,7 +271,7 @@ impl Case<'_> {
         if names.is_empty() || lost_ns < SEARCH_NS_MIN {
             return None;
         }
-        let local = SocketAddr::new(local_address(hit.server)?, 0);
+        let local = local_address(hit.server)?;
         let mut finding = self.finding(Cause::DnsSearch, local, Role::Client, lost_ns);
         finding.facts.push(("tries_per_name", Fact::Count(names.len() as u64)));
         finding.facts.push(("extra_ns", Fact::Ns(lost_ns)));
@@ -354,14 +355,6 @@ fn not(finding: &mut Finding, cause: Cause, why: &'static str) {
 fn compared(other: SocketAddr, answer_ns: u64) -> Evidence {
     let what = format!("the same question to {other}: answered after {}", duration(answer_ns));
     Evidence { kind: "experiment", agrees: true, what, trials: 1 }
-}
-
-/// Returns the local address for packets to a server; no packet is sent.
-fn local_address(server: SocketAddr) -> Option<std::net::IpAddr> {
-    let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-    let socket = std::net::UdpSocket::bind(any).ok()?;
-    socket.connect(server).ok()?;
-    socket.local_addr().ok().map(|it| it.ip())
 }
 
 /// Returns the record type of `queries`, if all have the same.

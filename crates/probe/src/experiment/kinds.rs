@@ -2,7 +2,7 @@
 //!
 //! A row of the table is all that an experiment is, besides its words in `experiment.md` of the core.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::ClientConfig;
@@ -13,6 +13,7 @@ use tcpwhy_core::wire::{Endpoint, Side};
 
 use crate::budget::Budget;
 use crate::http::http2::OwnWindows;
+use crate::route::local_address;
 
 use super::connection::{ExchangeError, Settings, Subject};
 use super::requests::{
@@ -169,7 +170,8 @@ kinds! {
         }),
         occasion: Occasion::SmallWindow,
         suspect: |it, _, _| {
-            let culprit = Culprit { role: Role::Client, endpoint: own_host(it.subject.server)? };
+            let endpoint = local_address(it.subject.server)?.into();
+            let culprit = Culprit { role: Role::Client, endpoint };
             Some(Suspect { cause: Cause::ReceiveWindow, culprit, sender: Side::Server })
         },
         ..PLAIN
@@ -328,15 +330,6 @@ impl Kind {
     pub fn requests_of_pair(self) -> u64 {
         self.traits().requests_of_pair
     }
-}
-
-/// Returns this host, with its address towards the server.
-fn own_host(server: SocketAddr) -> Option<Endpoint> {
-    let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-    // Connecting a UDP socket chooses a route and sends nothing (udp(7)).
-    let socket = UdpSocket::bind(any).ok()?;
-    socket.connect(server).ok()?;
-    Some(Endpoint { port: 0, ..socket.local_addr().ok()?.into() })
 }
 
 /// The reason why an experiment has no result.

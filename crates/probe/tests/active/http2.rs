@@ -66,7 +66,9 @@ fn requests_that_a_goaway_leaves_unprocessed_are_sent_again() {
 fn a_goaway_before_the_first_answer_ends_the_load() {
     let (address, _) = serve(100, |_, _| frame(GOAWAY, 0, 0, &[0; 8]));
     let outcome = run(&plan(address, 2, 20));
-    assert_eq!((outcome.requests, outcome.errors.get(&FailureKind::Stream)), (0, Some(&20)));
+    // It ends before all are sent: four connections in a row brought nothing.
+    let left = outcome.errors.get(&FailureKind::Stream);
+    assert!(outcome.requests == 0 && left.is_some_and(|&left| left < 20), "{left:?}");
 }
 
 #[test]
@@ -107,6 +109,6 @@ fn a_server_of_http1_is_a_sentence() {
         }
     });
     let outcome = run(&Plan { connections: 1, ..plan(address, 1, 1) });
-    let words = &outcome.samples[&FailureKind::BadResponse];
+    let words = &outcome.samples[&FailureKind::HttpVersion];
     assert!(words.contains("answers in HTTP/1"), "{words}");
 }

@@ -235,38 +235,34 @@ import ctypes, os, socket, sys, time
 listener = socket.create_server(('127.0.0.1', 8090), backlog=100)
 for _ in range(int(sys.argv[1]) - 1):
     if os.fork() == 0:
+        ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
         break
 while True:
     connection = listener.accept()[0]
     connection.recv(4096)
     time.sleep(0.03)
-    connection.sendall(b'HTTP/1.1 200 OK
-Content-Length: 5000
-
-' + b'x' * 5000)
+    connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n' + b'x' * 5000)
     connection.close()
 "#;
 
 #[test]
 fn too_few_workers_are_named_and_enough_of_them_are_none() {
-    let Some(mut place) = Place::new() else { return };
     if !tcpwhy_testing::installed("python3") {
         return;
     }
-    let path = place.folder.join("workers.py");
-    std::fs::write(&path, WORKERS).expect("a file");
-    let path = path.display().to_string();
-    start(&mut place, None, &["python3", &path, "2"]);
-    let (few, cause) = watched(&place, load_with(&place, 10, true));
-    assert_eq!(
-        (&few["largest"], &*cause),
-        (&"no_worker_free".into(), "workers_exhausted"),
-        "{few}"
-    );
-    let Some(mut place) = Place::new() else { return };
-    start(&mut place, None, &["python3", &path, "12"]);
-    let (enough, cause) = watched(&place, load_with(&place, 10, true));
-    assert_eq!((&enough["largest"], &*cause), (&"sleep".into(), "server_think"), "{enough}");
+    for (workers, largest, cause) in
+        [("2", "no_worker_free", "workers_exhausted"), ("12", "sleep", "server_think")]
+    {
+        tcpwhy_testing::undisturbed(|| {
+            let Some(mut place) = Place::new() else { return };
+            let path = place.folder.join("workers.py");
+            std::fs::write(&path, WORKERS).expect("a file");
+            let path = path.display().to_string();
+            start(&mut place, None, &["python3", &path, workers]);
+            let (parts, named) = watched(&place, load_with(&place, 10, true));
+            assert_eq!((&parts["largest"], &*named), (&largest.into(), cause), "{parts}");
+        });
+    }
 }
 
 #[test]
