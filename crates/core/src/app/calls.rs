@@ -51,6 +51,8 @@ pub(super) enum Said {
     Upgrade { id: u64, kind: &'static str },
     /// It belongs to no exchange.
     Aside,
+    /// Neither it nor what follows can be read.
+    Unreadable,
 }
 
 /// A message as far as it is read.
@@ -101,6 +103,8 @@ pub(super) struct Calls {
     is_unordered: bool,
     /// A request was marked that is no call.
     has_false_start: bool,
+    /// A message of the server has been read: it speaks the protocol that its client does.
+    pub is_confirmed: bool,
     /// The call for another protocol, which waits for its reply.
     upgrading: Option<u64>,
     /// Another protocol begins behind the message in progress.
@@ -128,6 +132,7 @@ impl Calls {
             answering: None,
             is_unordered: false,
             has_false_start: false,
+            is_confirmed: false,
             upgrading: None,
             switches: false,
             sides: Default::default(),
@@ -142,7 +147,7 @@ impl Calls {
     fn note(&mut self, from: Side, said: Said, feed: &mut Feed<'_>) {
         self.sides[from].amid = match said {
             Said::Call { more, .. } | Said::Reply { more, .. } | Said::More { more } => more,
-            Said::Upgrade { .. } | Said::Aside => false,
+            Said::Upgrade { .. } | Said::Aside | Said::Unreadable => false,
         };
         match (from, said) {
             (Side::Client, Said::Call { id, kind, more }) => self.call(id, kind, more, feed),
@@ -261,6 +266,10 @@ impl Rules for Calls {
         let side = &self.sides[from];
         let message = Message { header: &side.header[..side.have], head, amid: side.amid };
         let said = self.grammar.read(from, &message);
+        if matches!(said, Said::Unreadable) {
+            return Err(Lost);
+        }
+        self.is_confirmed |= from == Side::Server;
         self.note(from, said, feed);
         Ok(())
     }

@@ -197,6 +197,7 @@ impl Framer {
         match &self.machine {
             Machine::Sniff(_) | Machine::Turns | Machine::Tls(_) => true,
             Machine::Frames(frames) => frames.is_open_ended(),
+            Machine::Calls(calls) => !calls.rules().is_confirmed && !calls.is_between(Side::Server),
             _ => false,
         }
     }
@@ -502,6 +503,9 @@ impl Framer {
                     self.last = None;
                 }
                 Ok(Next::More) | Err(Lost) => {
+                    if matches!(self.machine, Machine::Calls(_)) {
+                        self.protocol = Protocol::Turns;
+                    }
                     feed.desync();
                     self.become_turns();
                     self.hunting = true;

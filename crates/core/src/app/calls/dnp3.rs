@@ -34,9 +34,10 @@ const UNSOLICITED: u8 = 0x10;
 const SEQUENCE: u8 = 0x0f;
 
 const RESPONSE: u8 = 129;
+const AUTHENTICATE_RESPONSE: u8 = 131;
 
 /// Functions with a response (IEEE 1815 table 4-2).
-const FUNCTIONS: [(u8, &str); 22] = [
+const FUNCTIONS: [(u8, &str); 23] = [
     (1, "READ"),
     (2, "WRITE"),
     (3, "SELECT"),
@@ -59,6 +60,7 @@ const FUNCTIONS: [(u8, &str); 22] = [
     (26, "CLOSE_FILE"),
     (27, "DELETE_FILE"),
     (28, "GET_FILE_INFO"),
+    (32, "AUTHENTICATE_REQ"),
 ];
 
 pub(super) struct Dnp3;
@@ -93,7 +95,9 @@ impl Grammar for Dnp3 {
         match (from, name(&FUNCTIONS, function)) {
             _ if control & UNSOLICITED != 0 => Said::Aside,
             (Side::Client, Some(kind)) => Said::Call { id, kind, more },
-            (Side::Server, _) if function == RESPONSE => Said::Reply { id, error: None, more },
+            (Side::Server, _) if [RESPONSE, AUTHENTICATE_RESPONSE].contains(&function) => {
+                Said::Reply { id, error: None, more }
+            }
             _ => Said::Aside,
         }
     }

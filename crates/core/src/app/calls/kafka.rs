@@ -65,12 +65,16 @@ fn has_no_response(version: u16, body: &[u8]) -> bool {
         Some(at + 2 + if length == ABSENT { 0 } else { usize::from(length) })
     };
     let acks_at = || {
-        let body = text(0)?;
+        let at = text(0)?;
         match version {
-            0..=2 => Some(body),
-            3..=8 => text(body),
+            0..=2 => Some(at),
+            3..=8 => text(at),
             // Tagged fields, none as a rule, and a compact transaction, whose length is one more.
-            _ => None,
+            _ => match body.get(at..)? {
+                &[0, 0, ..] => Some(at + 2),
+                &[0, length @ 1..0x80, ..] => Some(at + 1 + usize::from(length)),
+                _ => None,
+            },
         }
     };
     acks_at().and_then(|at| u16_be(body, at)) == Some(0)

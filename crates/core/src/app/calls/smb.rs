@@ -6,13 +6,15 @@
 //! ```text
 //! session request         positive or negative response
 //! NEGOTIATE               NEGOTIATE, of SMB 1 or 2
-//! command, MessageId      [interim response: STATUS_PENDING] … response with the MessageId
+//! command, MessageId      response with the MessageId
 //! a compound of commands  a compound of responses; the first stands for all
 //! ```
 //!
-//! Part of no exchange: CHANGE_NOTIFY, which waits for an event; CANCEL; interim responses; oplock
-//! breaks, which the server sends by itself; keep-alives of NetBIOS; and encrypted or compressed
-//! messages, in which no id can be read.
+//! A server that may have to wait for others answers by an interim response (§3.3.4.2): the exchange ends
+//! with it, and the response that comes some time is an event. Part of no exchange: CHANGE_NOTIFY, which
+//! waits for an event; CANCEL; oplock breaks, which the server sends by itself, and a client's answer to
+//! one in SMB 1, which has none; and keep-alives of NetBIOS. In encrypted or compressed messages no id can
+//! be read: from the first one on, the connection is not followed.
 
 use super::bytes::{Byte, at, like, name, u16_le, u32_le};
 use super::status::smb as error;
@@ -35,8 +37,6 @@ const KEEP_ALIVE: u8 = 0x85;
 /// Ids of calls that have none of their own: they are the only ones of their time.
 const SESSION_ID: u64 = u64::MAX;
 const NEGOTIATE_ID: u64 = u64::MAX - 1;
-
-const STATUS_PENDING: u32 = 0x103;
 
 const SMB2_NEGOTIATE: u8 = 0;
 const SMB2_CANCEL: u8 = 12;
@@ -72,6 +72,11 @@ const SMB1_NT_CANCEL: u8 = 0xa4;
 const NOTIFY_CHANGE: u16 = 4;
 /// Place of the function of NT_TRANSACT, after header, counts and offsets.
 const FUNCTION_AT: usize = 32 + 1 + 1 + 2 + 32 + 1;
+const SMB1_LOCKING: u8 = 0x24;
+/// OPLOCK_RELEASE, and the places of the type of lock and of the number of locks (MS-CIFS §2.2.4.32).
+const OPLOCK_RELEASE: u8 = 2;
+const LOCK_TYPE_AT: usize = 32 + 1 + 4 + 2;
+const LOCKS_AT: usize = LOCK_TYPE_AT + 2 + 4;
 /// SMB_FLAGS_REPLY, SMB_FLAGS2_NT_STATUS.
 const SMB1_REPLY: u8 = 0x80;
 const SMB1_NT_STATUS: u16 = 0x4000;
@@ -123,7 +128,6 @@ fn smb2(from: Side, head: &[u8]) -> Option<Said> {
     Some(match (from, command) {
         (_, SMB2_CANCEL | SMB2_CHANGE_NOTIFY) => Said::Aside,
         (Side::Client, _) => Said::Call { id, kind: name(&SMB2_COMMANDS, command)?, more: false },
-        (Side::Server, _) if status == STATUS_PENDING => Said::Aside,
         (Side::Server, _) => Said::Reply { id, error: error(status), more: false },
     })
 }
@@ -142,9 +146,16 @@ fn smb1(from: Side, head: &[u8]) -> Option<Said> {
     if (flags & SMB1_REPLY != 0) != (from == Side::Server) || command == SMB1_NT_CANCEL {
         return None;
     }
-    let waits = command == SMB1_NT_TRANSACT && u16_le(head, FUNCTION_AT) == Some(NOTIFY_CHANGE);
+    let is_unanswered = match command {
+        SMB1_NT_TRANSACT => u16_le(head, FUNCTION_AT) == Some(NOTIFY_CHANGE),
+        SMB1_LOCKING => {
+            let releases = head.get(LOCK_TYPE_AT).is_some_and(|it| it & OPLOCK_RELEASE != 0);
+            releases && u32_le(head, LOCKS_AT) == Some(0)
+        }
+        _ => false,
+    };
     Some(match from {
-        Side::Client if waits => Said::Aside,
+        Side::Client if is_unanswered => Said::Aside,
         Side::Client => Said::Call { id, kind: name(&SMB1_COMMANDS, command)?, more: false },
         Side::Server => {
             Said::Reply { id, error: error(status).filter(|_| has_status), more: false }
@@ -162,7 +173,7 @@ impl Grammar for Smb {
             Side::Server => &[Is(POSITIVE_RESPONSE), Is(0), Is(0), Is(0)],
         };
         let message =
-            [Is(0), Within(0, 1), Any, Any, Within(0xfc, 0xff), Is(b'S'), Is(b'M'), Is(b'B')];
+            [Is(0), Within(0, 1), Any, Any, Within(0xfe, 0xff), Is(b'S'), Is(b'M'), Is(b'B')];
         match (like(prefix, &message), like(prefix, session)) {
             (Verdict::Yes, _) | (_, Verdict::Yes) => Verdict::Yes,
             (Verdict::No, Verdict::No) => Verdict::No,
@@ -195,6 +206,7 @@ impl Grammar for Smb {
             }
             (_, _, [0xfe, b'S', b'M', b'B', ..]) => smb2(from, message.head),
             (_, _, [0xff, b'S', b'M', b'B', ..]) => smb1(from, message.head),
+            (_, _, [0xfc | 0xfd, b'S', b'M', b'B', ..]) => Some(Said::Unreadable),
             _ => None,
         };
         said.unwrap_or(Said::Aside)

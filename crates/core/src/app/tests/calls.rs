@@ -179,9 +179,7 @@ fn messages_that_nothing_asks_for_end_no_exchange() {
             assert_eq!(story(port, &pushes), told, "{unasked:?} before {at}");
         }
     };
-    for unasked in
-        [&SMB_PENDING, &SMB_NOTIFY_PENDING, &SMB_CHANGED, &SMB_OPLOCK_BREAK].map(|it| &it[..])
-    {
+    for unasked in [&SMB_NOTIFY_PENDING, &SMB_CHANGED, &SMB_OPLOCK_BREAK].map(|it| &it[..]) {
         event(445, &SMB_READ, &SMB_DATA, unasked);
     }
     event(445, &SMB_READ, &SMB_DATA, b"\x85\0\0\0");
@@ -215,6 +213,74 @@ fn calls_that_wait_for_an_event_are_no_requests() {
     let first: &[Push] = &[(C, &SMB_NOTIFY, 0), (C, &SMB_READ, 0), (S, &SMB_DATA, 0)];
     let told = "request, /request, request, desync, [READ], /request, response, /response";
     assert_eq!(story(445, first), told);
+}
+
+#[test]
+fn an_interim_response_ends_the_wait_for_the_server() {
+    let waits: &[Push] = &[
+        (C, &SMB_READ, 0),
+        (S, &SMB_PENDING, 0),
+        (S, &SMB_DATA, 0),
+        (C, &SMB_READ, 0),
+        (S, &SMB_DENIED, 0),
+    ];
+    let denied = "request, [READ], /request, response, error NTSTATUS LOGON_FAILURE, /response";
+    assert_eq!(story(445, waits), format!("{}, {denied}", exchange("READ")));
+}
+
+#[test]
+fn calls_without_a_response_are_no_requests() {
+    let metadata = [(C, &KAFKA_METADATA[..], 0), (S, &KAFKA_REPLY[..], 0)];
+    for (version, body) in
+        [(2, &b"\0\0"[..]), (8, b"\xff\xff\0\0"), (9, b"\0\0\0\0"), (9, b"\0\x03ab\0\0")]
+    {
+        for (acks, is_answered) in [(0, false), (1, true)] {
+            let mut produce = b"\0\0\0\0\0\0\0\0\0\0\0\x05\0\x04test".to_vec();
+            produce.extend_from_slice(body);
+            let last = produce.len() - 1;
+            (produce[7], produce[last]) = (version, acks);
+            produce[3] = (last - 3) as u8;
+            let told = story(9092, &[&metadata[..], &[(C, &produce, 0)], &metadata[1..]].concat());
+            let begun = exchange("Metadata");
+            let expected =
+                if is_answered { format!("{begun}, {}", exchange("Produce")) } else { begun };
+            assert_eq!(told, expected, "version {version}");
+        }
+    }
+    // An oplock that is given back, and a lock that is asked for.
+    let mut release = [0; 60];
+    release[3] = 56;
+    release[4..8].copy_from_slice(b"\xffSMB");
+    (release[8], release[4 + 39]) = (0x24, 2);
+    let mut lock = release;
+    lock[4 + 47] = 1;
+    let mut granted = release;
+    granted[4 + 9] = 0x80;
+    let read = [(C, &SMB_READ[..], 0), (S, &SMB_DATA[..], 0)];
+    let of = |call: &[u8]| story(445, &[&read[..], &[(C, call, 0), (S, &granted, 0)]].concat());
+    assert_eq!(of(&release), exchange("READ"));
+    assert_eq!(of(&lock), [exchange("READ"), exchange("LOCKING_ANDX")].join(", "));
+}
+
+#[test]
+fn what_cannot_be_read_is_not_followed() {
+    let mut encrypted = SMB_READ;
+    encrypted[4] = 0xfd;
+    let mut framer = Framer::new(445, true);
+    marks_with(&mut framer, &[(C, &encrypted, 0), (S, &encrypted, 0)]);
+    assert_eq!(framer.protocol(), Protocol::Turns, "from the beginning of the capture");
+    let mut framer = Framer::new(445, false);
+    marks_with(&mut framer, &[(C, &SMB_READ, 0), (S, &SMB_DATA, 0)]);
+    assert_eq!(framer.protocol(), Protocol::Smb);
+    marks_with(&mut framer, &[(C, &encrypted, 0), (S, &encrypted, 0)]);
+    assert_eq!(framer.protocol(), Protocol::Turns);
+    // A client that tries a protocol at a server of another one.
+    let mut framer = Framer::new(502, false);
+    marks_with(
+        &mut framer,
+        &[(C, &DCE_BIND, 0), (S, &MODBUS_EXCEPTION, 0), (S, &MODBUS_EXCEPTION, 0)],
+    );
+    assert_eq!(framer.protocol(), Protocol::Turns);
 }
 
 #[test]

@@ -184,6 +184,7 @@ rows! {
         prove: reset::prove,
         add_up: reset::add_up,
         culprit_seen: reset::culprit,
+        count: reset::count,
         is_finding: |_| true,
         severity: 2,
     }

@@ -24,6 +24,11 @@ fn known_to_be_closed_ns(connection: &Connection) -> Option<u64> {
     connection.view().used_after_close_ns().filter(|&ns| ns >= due_ns)
 }
 
+/// Returns the number of connections: a RST ends all requests that wait on one.
+pub(super) fn count(cause: &CauseTally) -> u64 {
+    cause.connections
+}
+
 /// Returns the client if it used a connection long after the server had closed it, and otherwise the host
 /// of a RST that was made on the path.
 pub(super) fn culprit(connection: &Connection, sender: Side) -> Option<Culprit> {

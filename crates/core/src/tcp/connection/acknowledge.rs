@@ -14,7 +14,7 @@ use crate::tcp::connection::{Connection, is_pure_ack};
 use crate::tcp::path::Path;
 use crate::tcp::sender::{Near, Sender, reports_hole};
 use crate::tcp::shared::Shared;
-use crate::tcp::thresholds::{ACK_WITHIN_NS, DELAYED_ACK_MAX_NS, DELAYED_ACK_NS};
+use crate::tcp::thresholds::{ACK_WITHIN_NS, DELAYED_ACK_MAX_NS, DELAYED_ACK_NS, LINUX_TTL};
 use crate::tcp::timeline::Timeline;
 use crate::wire::{Segment, Side, TcpFlags};
 
@@ -142,6 +142,10 @@ impl Retiring<'_> {
         let arrived_ns = segment.time_ns.saturating_sub(overtaken_ns);
         let timed = !covers_unseen && server.habits.shows_arrival(is_pure_ack(segment));
         let server = &mut self.senders[Side::Server];
+        let is_linux = client.packets.last.ttl <= LINUX_TTL;
+        let holds = !is_linux && una - before < 2 * server.sizes.smss();
+        let held_max_ns = if holds { ACK_WITHIN_NS } else { DELAYED_ACK_MAX_NS };
+        let timed = timed.then_some(held_max_ns);
         let (late_ns, ahead_ns) = queued_to_client(server, self.path, (arrived_ns, una_ns), timed);
         let bulk = self.senders[Side::Server].bulk.as_mut();
         let leg = Leg {
@@ -183,27 +187,30 @@ fn sample_path(
 
 /// Queueing delay of the last byte of the server, `sender`, behind the vantage, ns: the delay of
 /// its ACK at `ack_ns` beyond the base round trip, as far as the flight explains it. If the arrival
-/// of that byte did not determine the time of the ACK (`timed` is false), only the explained time
-/// counts. Earlier data was acknowledged at `una_ns`, and the last byte did not arrive before that.
+/// of that byte determined the time of the ACK, the receiver may have held it for as long as `timed`
+/// says, ns; otherwise only the explained time counts. The standard lets a receiver of fewer than two full
+/// segments hold an ACK for up to 500 ms (RFC 1122 §4.2.3.2), which Linux does not use. Earlier data was acknowledged at `una_ns`, and the last
+/// byte did not arrive before that.
 /// The second value is the part of the delay that had passed when the first byte of the flight
 /// arrived; the rest was transmission of the flight's own bytes.
 fn queued_to_client(
     sender: &mut Sender,
     path: &Path,
     (ack_ns, una_ns): (u64, u64),
-    timed: bool,
+    timed: Option<u64>,
 ) -> (u64, u64) {
     let (rtt_server_ns, rtt_client_ns) = (path.rtt_ns(Side::Server), path.rtt_ns(Side::Client));
     let last_ns = sender.last.time_ns;
     let late_ns = ack_ns.saturating_sub(last_ns + rtt_client_ns);
-    if sender.bulk.is_none() && !(timed && late_ns > DELAYED_ACK_MAX_NS) {
+    let is_beyond = timed.is_some_and(|held_max_ns| late_ns > held_max_ns);
+    if sender.bulk.is_none() && !is_beyond {
         return (0, 0);
     }
     sender.apply_arrived_acks(ack_ns, rtt_server_ns, rtt_client_ns);
-    let unknown_ns = if timed { ack_ns } else { 0 };
+    let unknown_ns = if timed.is_some() { ack_ns } else { 0 };
     let first_ns = sender.since.first_ack_ns().map_or(unknown_ns, |at_ns| at_ns - rtt_server_ns);
     let ahead_ns = first_ns.saturating_sub(last_ns + rtt_client_ns);
-    if timed && late_ns > DELAYED_ACK_MAX_NS {
+    if is_beyond {
         return (late_ns - DELAYED_ACK_NS, ahead_ns);
     }
     let Some(bulk) = &mut sender.bulk else { return (0, 0) };
@@ -212,7 +219,7 @@ fn queued_to_client(
     let busy_ns = bulk.pipe.busy_ns(last_ns, last_ns + late_ns + late_ns / 2);
     let clocked_ns = bulk.rtt_clocked_ns.saturating_sub(rtt_client_ns);
     let shown_ns = busy_ns.max(clocked_ns).max(una_ns.saturating_sub(last_ns + rtt_client_ns));
-    let explained = timed && late_ns <= shown_ns + shown_ns / RATE_MARGIN_PART;
+    let explained = timed.is_some() && late_ns <= shown_ns + shown_ns / RATE_MARGIN_PART;
     (if explained { late_ns } else { shown_ns.min(late_ns) }, ahead_ns)
 }
 
