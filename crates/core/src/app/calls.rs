@@ -205,7 +205,7 @@ impl Calls {
         }
         feed.request_start();
         if std::mem::take(&mut self.has_false_start) {
-            feed.desync();
+            feed.overtake();
         }
         feed.kind(&kind.into());
         self.waiting.push_back(id);
@@ -221,7 +221,7 @@ impl Calls {
                 Some(place) => {
                     // The newest call alone is followed on.
                     self.is_unordered = true;
-                    feed.desync();
+                    feed.overtake();
                     let is_newest = place + 1 == self.waiting.len();
                     self.waiting.drain(..self.waiting.len() - 1);
                     if !is_newest {

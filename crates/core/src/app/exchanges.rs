@@ -182,6 +182,13 @@ impl Exchanges {
         true
     }
 
+    fn drop_all_but_newest(&mut self) {
+        self.anticipated = None;
+        while self.waiting.len() > 1 {
+            self.waiting.pop_front();
+        }
+    }
+
     /// Returns whether the TLS handshake has ended.
     pub fn is_handshake_over(&self) -> bool {
         self.handshake == Handshake::Ended
@@ -419,11 +426,13 @@ impl<'a> Feed<'a> {
     }
 
     pub fn desync(&mut self) {
-        let exchanges = &mut *self.exchanges;
-        exchanges.anticipated = None;
-        while exchanges.waiting.len() > 1 {
-            exchanges.waiting.pop_front();
-        }
+        self.exchanges.drop_all_but_newest();
         self.mark(Mark::Desync);
+    }
+
+    /// Marks that only the newest of the requests is followed.
+    pub fn overtake(&mut self) {
+        self.exchanges.drop_all_but_newest();
+        self.mark(Mark::Overtaken);
     }
 }

@@ -108,4 +108,6 @@ pub enum Mark<'a> {
     /// Bytes are missing or invalid for the protocol: from here on exchanges are turns of direction
     /// until the next message is recognised.
     Desync,
+    /// A response came before those of earlier requests, or these were no requests.
+    Overtaken,
 }

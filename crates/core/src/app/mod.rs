@@ -24,7 +24,8 @@
 //! 4. A response may begin, and end, before its request has ended (RFC 9112 §9.5), but not
 //!    before it has begun.
 //! 5. `Desync` drops all unanswered requests except the newest; the others get no more marks.
-//!    The response in progress continues, without a `ResponseEnd`, until the next begins.
+//!    The response in progress continues, without a `ResponseEnd`, until the next begins. So does
+//!    `Overtaken`, behind which the marks of the newest go on as usual.
 //! 6. `HandshakeStart` and `HandshakeEnd` come at most once each, in this order, and `Kind`,
 //!    `Software` are at most [`LABEL_BYTES`] long.
 //! 7. `Request` and `Response` replace all marks of a message, in order and at their positions.

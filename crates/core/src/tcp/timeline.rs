@@ -241,7 +241,10 @@ impl Timeline {
                         Some(Handshake { resumed, certificate_bytes, is_tls13, end });
                 }
             }
-            Mark::Desync => self.desync(at.rtt_client_ns),
+            Mark::Desync => {
+                self.exchanges.queue.iter_mut().for_each(|exchange| exchange.endless = true);
+            }
+            Mark::Overtaken => self.drop_overtaken(at.rtt_client_ns),
             Mark::ResponseHeaderEnd { status } => self.exchanges.error(ErrorCode::of_http(status)),
             Mark::Error(code) => self.exchanges.error(Some(code)),
             Mark::RetryAfter { seconds } => {
@@ -392,14 +395,13 @@ impl Timeline {
         self.retire_at = next.map_or(u64::MAX, NonZeroU64::get);
     }
 
-    /// Drops the exchanges whose answers cannot be told from that of the newest, which is followed on.
-    fn desync(&mut self, rtt_client_ns: u64) {
+    /// Drops the exchanges in progress whose answers the newest one's came before, or will.
+    fn drop_overtaken(&mut self, rtt_client_ns: u64) {
         self.retire_complete(rtt_client_ns);
         let queue = &mut self.exchanges.queue;
         while queue.len() > 1 {
             queue.pop_front();
         }
-        queue.iter_mut().for_each(|exchange| exchange.endless = true);
     }
 
     fn retire_complete(&mut self, rtt_client_ns: u64) {

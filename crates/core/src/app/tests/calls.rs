@@ -211,7 +211,7 @@ fn calls_that_wait_for_an_event_are_no_requests() {
     assert_eq!(story(445, notify), [exchange("READ"), exchange("READ")].join(", "));
     // The capture begins with one.
     let first: &[Push] = &[(C, &SMB_NOTIFY, 0), (C, &SMB_READ, 0), (S, &SMB_DATA, 0)];
-    let told = "request, /request, request, desync, [READ], /request, response, /response";
+    let told = "request, /request, request, overtaken, [READ], /request, response, /response";
     assert_eq!(story(445, first), told);
 }
 
@@ -310,7 +310,7 @@ fn replies_in_another_order_answer_their_own_calls() {
         (S, &RPC_OTHER_REPLY, 0),
         (S, &RPC_REPLY, 0),
     ];
-    let told = "request, [GETATTR], /request, request, [READ], /request, desync, \
+    let told = "request, [GETATTR], /request, request, [READ], /request, overtaken, \
                 response, /response, request, [GETATTR], /request, response, /response";
     assert_eq!(story(2049, pushes), told);
 }

@@ -206,7 +206,7 @@ impl Rules {
             Mark::RetryAfter { .. } => assert!(self.responding),
             Mark::Error(_) => assert!(self.responding || self.handshake == 1),
             Mark::ResponseEnd => assert!(std::mem::take(&mut self.responding)),
-            Mark::Desync => self.waiting = self.waiting.min(1),
+            Mark::Desync | Mark::Overtaken => self.waiting = self.waiting.min(1),
             Mark::HandshakeStart => {
                 assert_eq!(self.handshake, 0);
                 self.handshake = 1;

@@ -131,6 +131,7 @@ impl Retiring<'_> {
         if still_uploads(self.framer, client, segment) {
             return;
         }
+        let is_linux = client.packets.last.ttl <= LINUX_TTL;
         let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
         let counted_ns = self.timeline.exchanges.front().map_or(0, |exchange| exchange.end_ns);
         if before >= self.timeline.retire_at || counted_ns + rtt_client_ns >= segment.time_ns {
@@ -142,7 +143,6 @@ impl Retiring<'_> {
         let arrived_ns = segment.time_ns.saturating_sub(overtaken_ns);
         let timed = !covers_unseen && server.habits.shows_arrival(is_pure_ack(segment));
         let server = &mut self.senders[Side::Server];
-        let is_linux = client.packets.last.ttl <= LINUX_TTL;
         let holds = !is_linux && una - before < 2 * server.sizes.smss();
         let held_max_ns = if holds { ACK_WITHIN_NS } else { DELAYED_ACK_MAX_NS };
         let timed = timed.then_some(held_max_ns);

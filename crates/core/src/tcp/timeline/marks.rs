@@ -58,6 +58,7 @@ impl Kept {
                 Self::Plain(Mark::HandshakeEnd { resumed, certificate_bytes, is_tls13 })
             }
             Mark::Desync => Self::Plain(Mark::Desync),
+            Mark::Overtaken => Self::Plain(Mark::Overtaken),
         })
     }
 }
