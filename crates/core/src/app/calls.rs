@@ -103,8 +103,6 @@ pub(super) struct Calls {
     is_unordered: bool,
     /// A request was marked that is no call.
     has_false_start: bool,
-    /// A message of the server has been read: it speaks the protocol that its client does.
-    pub is_confirmed: bool,
     /// The call for another protocol, which waits for its reply.
     upgrading: Option<u64>,
     /// Another protocol begins behind the message in progress.
@@ -132,7 +130,6 @@ impl Calls {
             answering: None,
             is_unordered: false,
             has_false_start: false,
-            is_confirmed: false,
             upgrading: None,
             switches: false,
             sides: Default::default(),
@@ -269,7 +266,6 @@ impl Rules for Calls {
         if matches!(said, Said::Unreadable) {
             return Err(Lost);
         }
-        self.is_confirmed |= from == Side::Server;
         self.note(from, said, feed);
         Ok(())
     }

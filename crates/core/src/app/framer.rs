@@ -197,7 +197,6 @@ impl Framer {
         match &self.machine {
             Machine::Sniff(_) | Machine::Turns | Machine::Tls(_) => true,
             Machine::Frames(frames) => frames.is_open_ended(),
-            Machine::Calls(calls) => !calls.rules().is_confirmed && !calls.is_between(Side::Server),
             _ => false,
         }
     }

@@ -48,6 +48,8 @@ pub struct Leg {
     pub overtaken_ns: u64,
     /// Minimum round trip between client and server, ns.
     pub rtt_base_ns: u64,
+    /// The server has sent as much at a time as fills a queue. What else delays a response is not known.
+    pub has_filled: bool,
     /// The bottleneck's rate, bytes per second, if it is known.
     pub rate: Option<u64>,
 }
@@ -65,11 +67,12 @@ impl Leg {
     pub fn slices(&self, bytes: u64, sent_ns: u64) -> [Slice; 3] {
         let after_first_ns = self.late_ns.saturating_sub(self.ahead_ns);
         let own_ns = own_ns(bytes, sent_ns, self.rate).max(after_first_ns).min(self.late_ns);
-        [
-            Slice::plain(Owner::Bandwidth, own_ns),
-            queued(self.late_ns - own_ns, self.rtt_base_ns),
-            super::loss::overtaken(self.overtaken_ns),
-        ]
+        let queue_ns = self.late_ns - own_ns;
+        let queue = match self.has_filled {
+            true => queued(queue_ns, self.rtt_base_ns),
+            false => Slice::plain(Owner::Queueing, queue_ns),
+        };
+        [Slice::plain(Owner::Bandwidth, own_ns), queue, super::loss::overtaken(self.overtaken_ns)]
     }
 }
 

@@ -143,8 +143,7 @@ impl Retiring<'_> {
         let arrived_ns = segment.time_ns.saturating_sub(overtaken_ns);
         let timed = !covers_unseen && server.habits.shows_arrival(is_pure_ack(segment));
         let server = &mut self.senders[Side::Server];
-        let is_short = una - before < 2 * server.sizes.smss();
-        let holds = is_short && (!is_linux || server.bulk.is_none());
+        let holds = !is_linux && una - before < 2 * server.sizes.smss();
         let held_max_ns = if holds { ACK_WITHIN_NS } else { DELAYED_ACK_MAX_NS };
         let timed = timed.then_some(held_max_ns);
         let (late_ns, ahead_ns) = queued_to_client(server, self.path, (arrived_ns, una_ns), timed);
@@ -154,6 +153,7 @@ impl Retiring<'_> {
             ahead_ns,
             overtaken_ns,
             rtt_base_ns: self.path.base_rtt_ns(),
+            has_filled: bulk.is_some(),
             rate: bulk.and_then(|bulk| bulk.pipe.rate()),
         };
         self.timeline.acknowledged(una, rtt_client_ns, &leg);
@@ -190,9 +190,8 @@ fn sample_path(
 /// its ACK at `ack_ns` beyond the base round trip, as far as the flight explains it. If the arrival
 /// of that byte determined the time of the ACK, the receiver may have held it for as long as `timed`
 /// says, ns; otherwise only the explained time counts. The standard lets a receiver of fewer than two full
-/// segments hold an ACK for up to 500 ms (RFC 1122 §4.2.3.2). Linux does not hold one for so long: where
-/// the sender has filled the path before, a queue explains it. Earlier data was acknowledged at `una_ns`,
-/// and the last byte did not arrive before that.
+/// segments hold an ACK for up to 500 ms (RFC 1122 §4.2.3.2). Linux does not hold one for so long.
+/// Earlier data was acknowledged at `una_ns`, and the last byte did not arrive before that.
 /// The second value is the part of the delay that had passed when the first byte of the flight
 /// arrived; the rest was transmission of the flight's own bytes.
 fn queued_to_client(
