@@ -116,7 +116,7 @@ pub struct Sender {
 
 /// Size of the state that every direction has.
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Sender>() <= 304);
+const _: () = assert!(size_of::<Sender>() <= 312);
 
 impl Sender {
     /// Returns whether the peer acknowledged the FIN.

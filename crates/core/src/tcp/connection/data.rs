@@ -303,7 +303,11 @@ impl Connection {
             self.timeline.settle_interrupted(Some(segment.time_ns), rtts_ns);
         }
         let sender = &self.senders[index];
-        if let Some(ago_ns) = sender.space.offered_ago_ns(&sender.pending, end, segment.time_ns)
+        let offered_ns = sender.space.offered_ago_ns(&sender.pending, end, segment.time_ns);
+        let echoed_ns = self.senders[side.peer()].packets.last.echoed_ago_ns(segment);
+        // What is not longer than a host's own delay shows no path.
+        let echoed_ns = echoed_ns.filter(|&it| it < rtt_ns && rtt_ns > HOST_DELAY_MAX_NS);
+        if let Some(ago_ns) = offered_ns.into_iter().chain(echoed_ns).min()
             && !self.mid_stream
         {
             // ACKs reached the sender sooner than estimated.

@@ -82,6 +82,8 @@ pub struct LastPacket {
     len: u32,
     /// See [`Segment::tsval`].
     pub tsval: u32,
+    /// Time of the first packet with this `tsval`, as `time`.
+    tsval_time: u32,
     /// See [`Segment::ip_id`].
     pub ip_id: u16,
     flags: u8,
@@ -101,7 +103,10 @@ impl LastPacket {
     #[inline]
     pub fn after(&self, segment: &Segment) -> Self {
         let is_reset = segment.flags.has(TcpFlags::RST);
+        // A packet with an older one was overtaken.
+        let is_newer = segment.tsval.wrapping_sub(self.tsval) as i32 > 0;
         Self {
+            tsval_time: if is_newer { ticks(segment) } else { self.tsval_time },
             ttl: if is_reset { self.ttl } else { segment.ttl },
             time: ticks(segment),
             seq: segment.seq,
@@ -111,6 +116,16 @@ impl LastPacket {
             ip_id: segment.ip_id,
             flags: segment.flags.0,
         }
+    }
+
+    /// Returns the time from the first packet with the last timestamp to `segment` of the other side, if
+    /// that echoes this timestamp, ns: the round trip to the other side takes no longer (RFC 7323 §4.1).
+    #[inline]
+    pub fn echoed_ago_ns(&self, segment: &Segment) -> Option<u64> {
+        let is_echo = self.tsval != 0 && segment.echoes() == Some(self.tsval);
+        let ticks = u64::from(ticks(segment).wrapping_sub(self.tsval_time));
+        // A part of a tick is not known.
+        is_echo.then_some((ticks + 1) * TICK_NS)
     }
 
     /// Returns whether `segment` is a copy of this packet. A pure ACK without an IP identification

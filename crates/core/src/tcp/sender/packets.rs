@@ -18,7 +18,7 @@ pub struct Packets {
 }
 
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Packets>() == 28);
+const _: () = assert!(size_of::<Packets>() == 32);
 
 impl Packets {
     /// Returns whether `segment` is a copy of the last packet. If `is_syn`, it is the SYN of the
