@@ -3,13 +3,13 @@
 
 use crate::findings::causes::set_up::TAKEN_AT_ONCE;
 use crate::findings::causes::{
-    delayed_ack, error_responses, nagle_delayed_ack, reset, send_buffer,
+    delayed_ack, error_responses, nagle_delayed_ack, repair, reset, send_buffer,
 };
 use crate::findings::tally::moves::move_cause;
 use crate::findings::tally::{CauseTally, Key, Tally};
 use crate::findings::{
     announced, app_flow_control, attempts, cross_traffic, left_waiting, legs, overflow, refusals,
-    route_change, shared_link, unheard,
+    relays, route_change, shared_link, unheard,
 };
 use crate::model::{Cause, Owner, Role, Settled};
 use crate::wire::Endpoint;
@@ -32,6 +32,7 @@ struct Pass {
 const PASSES: &[Pass] = &[
     Pass { decides: "sums of exchanges alike are complete", run: complete },
     Pass { decides: "other connections of the same hosts show the path", run: legs::settle },
+    Pass { decides: "a host near the clients ends the connections", run: relays::settle },
     Pass { decides: "the wait was in the queue of another transfer", run: cross_traffic::settle },
     Pass { decides: "a delay that is always as long is a route", run: route_change::settle },
     Pass { decides: "the sender does not use Nagle's algorithm", run: nagle_delayed_ack::settle },
@@ -48,6 +49,7 @@ const PASSES: &[Pass] = &[
     Pass { decides: "the address had been announced for FTP", run: announced::settle },
     Pass { decides: "the refusal does not come from the host", run: refusals::settle },
     Pass { decides: "most retransmissions were needless", run: spurious_losses },
+    Pass { decides: "a host drops what has reached the capture there", run: repair::settle },
     Pass {
         decides: "with room in the queue, SYNs would be answered at once",
         run: overflow::compare,

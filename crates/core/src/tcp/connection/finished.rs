@@ -246,14 +246,21 @@ fn settle_set_up(it: &mut Finished<'_>, exchange: &mut Exchange) {
         return;
     }
     let again_ns = exchange.repeated_setup_ns;
-    let needed_ns = it.setup.repeated_ns(it.path).min(again_ns);
+    // A client that sends its SYN again after a RST has not lost it. An attempt that a RST ends is
+    // refused as a whole.
+    let was_refused = it.cold.get().is_some_and(|cold| cold.refusals.is_some());
+    let needed_ns = match (was_refused, it.setup.refused) {
+        (true, true) => 0,
+        (true, false) => again_ns,
+        _ => it.setup.repeated_ns(it.path).min(again_ns),
+    };
     exchange.repeated_setup_ns = needed_ns;
     // ICMP errors are the cause of the whole attempt.
     let is_of_icmp = || it.cold.icmp_report().is_some_and(|report| report.about_syn);
     if needed_ns > 0 && !(it.setup.refused && is_of_icmp()) {
-        let cause = it.setup.cause(it.path);
+        let cause = if was_refused { Cause::Refused } else { it.setup.cause(it.path) };
         let owner = match cause {
-            Cause::AcceptQueueOverflow => Owner::Connect,
+            Cause::AcceptQueueOverflow | Cause::Refused => Owner::Connect,
             _ => Owner::SynRetransmit,
         };
         exchange.set_up_cost((owner, cause), it.setup.frames().syn.unwrap_or_default());
