@@ -44,7 +44,9 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
             |case, _, index| holds(is_syn(case.seg(index)?), "is no SYN")
         }
         (C::SynFlood, "victim") => |case, _, index| holds(is_syn(case.seg(index)?), "is no SYN"),
-        (_, "syn_ack") | (C::Refused, "accepted") => |case, _, index| holds(is_syn_ack(case.seg(index)?), "is no SYN-ACK"),
+        (_, "syn_ack") | (C::Refused, "accepted") => {
+            |case, _, index| holds(is_syn_ack(case.seg(index)?), "is no SYN-ACK")
+        }
         (_, "syn_ack_again") => |case, _, index| {
             let seg = case.seg(index)?;
             let before = case.flow.by(seg.from, index).any(is_syn_ack);

@@ -39,7 +39,6 @@ pub mod prediction;
 mod proof;
 mod refusals;
 mod released;
-mod relays;
 mod retries;
 mod route_change;
 mod scans;

@@ -9,7 +9,7 @@ use crate::findings::tally::moves::move_cause;
 use crate::findings::tally::{CauseTally, Key, Tally};
 use crate::findings::{
     announced, app_flow_control, attempts, cross_traffic, left_waiting, legs, overflow, refusals,
-    relays, route_change, shared_link, unheard,
+    route_change, shared_link, unheard,
 };
 use crate::model::{Cause, Owner, Role, Settled};
 use crate::wire::Endpoint;
@@ -32,7 +32,6 @@ struct Pass {
 const PASSES: &[Pass] = &[
     Pass { decides: "sums of exchanges alike are complete", run: complete },
     Pass { decides: "other connections of the same hosts show the path", run: legs::settle },
-    Pass { decides: "a host near the clients ends the connections", run: relays::settle },
     Pass { decides: "the wait was in the queue of another transfer", run: cross_traffic::settle },
     Pass { decides: "a delay that is always as long is a route", run: route_change::settle },
     Pass { decides: "the sender does not use Nagle's algorithm", run: nagle_delayed_ack::settle },

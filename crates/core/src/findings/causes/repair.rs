@@ -4,7 +4,9 @@ use crate::findings::facts::Facts;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, Key, Tally};
+use crate::judge::thresholds::HABIT_MIN;
 use crate::model::{Cause, Culprit, Fact, Role};
+use crate::tcp::thresholds::ACK_WITHIN_NS;
 use crate::wire::{Endpoint, Side};
 
 /// Place of a loss behind a capture at the receiver.
@@ -19,8 +21,8 @@ pub const DEAF: &str = "deaf";
 /// Name of the fact: the host that dropped all of the packets, which had reached the capture there.
 pub const DROPPER: &str = "dropper";
 
-/// Names of the numbers of exchanges whose clearest loss is that of a packet which had reached the
-/// capture at the client's host, or at the server's.
+/// Names of the numbers of waits for a packet which had reached the capture at the client's host, or at the
+/// server's.
 const DROPPED: [&str; 2] = ["dropped_by_client", "dropped_by_server"];
 
 /// Names of the two hosts.
@@ -42,10 +44,13 @@ fn dropped_by(scene: &Scene<'_>) -> Option<Side> {
     (gap.repair.original.is_some() && at_receiver && repeats).then_some(gap.sender.peer())
 }
 
-/// Counts the packets that a host dropped behind the capture.
+/// Counts the waits for packets that a host dropped behind the capture. Of several waits of an exchange only
+/// the longest is known, unless the host drops all that comes.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
-    if let Some(side) = dropped_by(scene) {
-        shown.add(DROPPED[side as usize], 1);
+    let waits = scene.chain.count;
+    let is_known = waits == 1 || scene.gap().repair.deaf;
+    if let Some(side) = dropped_by(scene).filter(|_| is_known) {
+        shown.add(DROPPED[side as usize], waits.into());
     }
 }
 
@@ -55,11 +60,20 @@ pub(in crate::findings) fn settle(tally: &mut Tally) {
         is_loss(key.cause) && key.culprit == Culprit { role: Role::Network, endpoint: key.server }
     };
     let culprit = |key: &Key, cause: &CauseTally| {
-        let has_all = |side: &Side| cause.shown.count(DROPPED[*side as usize]) == cause.exchanges;
-        let side = Side::ALL.into_iter().find(has_all).filter(|_| cause.exchanges > 0)?;
+        let has_all = |side: &Side| cause.shown.count(DROPPED[*side as usize]) == cause.count;
+        let side = Side::ALL.into_iter().find(has_all).filter(|_| cause.count > 0)?;
+        // One ACK may be delayed until the timer has fired.
+        let is_shown = key.cause == Cause::FastRecovery
+            || cause.count >= HABIT_MIN.into()
+            || cause.waits.latency().max_ns > ACK_WITHIN_NS;
+        if !is_shown {
+            return None;
+        }
         let client = cause.worst.as_ref()?.client;
         Some(match side {
-            Side::Client => Culprit { role: Role::Client, endpoint: Endpoint { port: 0, ..client } },
+            Side::Client => {
+                Culprit { role: Role::Client, endpoint: Endpoint { port: 0, ..client } }
+            }
             Side::Server => Culprit { role: Role::Server, endpoint: key.server },
         })
     };

@@ -150,12 +150,9 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         let peer = &connection.senders[from.peer()];
         let unread_bytes = peer.space.nxt.saturating_sub(peer.space.una_seen());
         let ending = connection.cold.ending();
-        let never_spoke = !connection.senders[from].volume.has_packets()
-            || connection.senders[from].counts().actual_data_bytes == 0;
-        let is_unknown = connection.mid_stream
-            && ending.unknown
-            && never_spoke
-            && ending.fin_ns[from].is_none();
+        let never_spoke = connection.senders[from].counts().actual_data_bytes == 0;
+        let is_unknown =
+            connection.mid_stream && ending.unknown && never_spoke && ending.fin_ns[from].is_none();
         if is_unknown {
             proof.add_fact(UNKNOWN, Fact::Text("RST without an ACK".into()));
         } else if unread_bytes > 0 {

@@ -18,8 +18,6 @@ pub struct RoundTrips {
     pub nearer: u64,
     /// Number of these on which an answer took as long as the handshake, which no host nearer sends.
     pub relayed: u64,
-    /// The capture as a whole shows a host near the clients that ends the connections to many servers.
-    pub is_behind_relay: bool,
     /// Number of exchanges of which no response was seen.
     pub unanswered: u64,
     /// Number of waits for a round trip in the middle of messages.
@@ -57,9 +55,7 @@ impl RoundTrips {
     /// Returns whether most of `connections` have ACKs of a host nearer than the server. A handshake may
     /// be slow by itself, but not by chance on each of several connections.
     pub fn are_acknowledged_nearer(&self, connections: u64) -> bool {
-        let is_shown =
-            self.relayed > 0 || self.nearer >= HABIT_MIN.into() || self.is_behind_relay;
-        2 * self.nearer > connections && is_shown
+        2 * self.nearer > connections && (self.relayed > 0 || self.nearer >= HABIT_MIN.into())
     }
 
     /// Round trip that each exchange needs, ns: the least of all connections.
