@@ -214,6 +214,7 @@ impl<'a> Case<'a> {
             // Another attempt, of another port or of before.
             let others = [
                 "continuations",
+                "first_syn",
                 "syn",
                 "syn_again",
                 "syn_last",

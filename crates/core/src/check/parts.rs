@@ -11,8 +11,16 @@ use crate::wire::{Side, TcpFlags};
 const HOST_NS: u64 = 3_000_000;
 
 /// Parts that say something of the silence, and neither begin nor end it.
-const MARKS: [&str; 7] =
-    ["ack", "ack_with_data", "duplicate_ack", "zero_window", "probe", "icmp", "window_update"];
+const MARKS: [&str; 8] = [
+    "ack",
+    "ack_with_data",
+    "duplicate_ack",
+    "zero_window",
+    "narrow_window",
+    "probe",
+    "icmp",
+    "window_update",
+];
 
 /// Bytes of a WINDOW_UPDATE frame (RFC 9113 §6.9).
 const WINDOW_UPDATE_BYTES: i64 = 13;
@@ -27,7 +35,7 @@ pub(super) type LookupChecker = fn(&Case<'_>, &Message, usize) -> Answer;
 pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
     use Cause as C;
     Some(match (cause, part) {
-        (_, "syn") => |case, _, index| holds(is_syn(case.seg(index)?), "is no SYN"),
+        (_, "syn" | "first_syn") => |case, _, index| holds(is_syn(case.seg(index)?), "is no SYN"),
         (_, "syn_again" | "syn_last") => |case, _, index| {
             let again = is_syn(case.seg(index)?) && case.flow.repeats(index);
             holds(again, "is no SYN that was sent before")
@@ -36,7 +44,9 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
             |case, _, index| holds(is_syn(case.seg(index)?), "is no SYN")
         }
         (C::SynFlood, "victim") => |case, _, index| holds(is_syn(case.seg(index)?), "is no SYN"),
-        (_, "syn_ack") => |case, _, index| holds(is_syn_ack(case.seg(index)?), "is no SYN-ACK"),
+        (_, "syn_ack") | (C::Refused, "accepted") => {
+            |case, _, index| holds(is_syn_ack(case.seg(index)?), "is no SYN-ACK")
+        }
         (_, "syn_ack_again") => |case, _, index| {
             let seg = case.seg(index)?;
             let before = case.flow.by(seg.from, index).any(is_syn_ack);
@@ -83,6 +93,11 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
         (C::Http2FlowControl, "released") => goes_on,
         (_, "duplicate_ack") => |case, _, index| reports_hole(&case.flow, index),
         (_, "zero_window") => |case, _, index| {
+            let seg = case.seg(index)?;
+            let is_zero = seg.window.is_none_or(|window| window == 0);
+            holds(seg.has(TcpFlags::ACK) && is_zero, "leaves a window")
+        },
+        (_, "narrow_window") => |case, _, index| {
             let seg = case.seg(index)?;
             let least = case.flow.mss(seg.from.peer()).max(2);
             let small = seg.window.is_none_or(|window| window < least);

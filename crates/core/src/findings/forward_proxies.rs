@@ -7,6 +7,9 @@ use crate::model::{Cause, Fact, Finding, Report};
 /// Port of a server whose own URLs name none (RFC 9110 §4.2.1).
 const HTTP_PORT: u16 = 80;
 
+/// Facts about the work of a server in handshakes, which behind a proxy is not its own.
+const OF_SERVER: [&str; 2] = ["server_own_ns", "slow_ns"];
+
 /// Returns whether a kind of request to `port` names another server: CONNECT with a host, or a complete
 /// URL. Some clients send complete URLs to the server itself, at the port of such a URL.
 fn names_server(kind: &str, port: u16) -> bool {
@@ -33,7 +36,8 @@ pub(super) fn settle(findings: &mut [Finding], tally: &Tally, report: &mut Repor
         let is_of_server = |it: &&mut Finding| it.evidence_flow.is_some_and(|(_, of)| of == server);
         for finding in findings.iter_mut().filter(is_of_server) {
             finding.software = None;
-            if finding.cause == Cause::ServerThink {
+            if matches!(finding.cause, Cause::ServerThink | Cause::TlsHandshake) {
+                finding.facts.retain(|(name, _)| !OF_SERVER.contains(name));
                 finding.facts.push(("forwards", Fact::Count(count)));
             }
         }

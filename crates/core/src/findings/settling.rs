@@ -3,7 +3,7 @@
 
 use crate::findings::causes::set_up::TAKEN_AT_ONCE;
 use crate::findings::causes::{
-    delayed_ack, error_responses, nagle_delayed_ack, reset, send_buffer,
+    delayed_ack, error_responses, nagle_delayed_ack, repair, reset, send_buffer,
 };
 use crate::findings::tally::moves::move_cause;
 use crate::findings::tally::{CauseTally, Key, Tally};
@@ -48,6 +48,7 @@ const PASSES: &[Pass] = &[
     Pass { decides: "the address had been announced for FTP", run: announced::settle },
     Pass { decides: "the refusal does not come from the host", run: refusals::settle },
     Pass { decides: "most retransmissions were needless", run: spurious_losses },
+    Pass { decides: "a host drops what has reached the capture there", run: repair::settle },
     Pass {
         decides: "with room in the queue, SYNs would be answered at once",
         run: overflow::compare,

@@ -4,8 +4,8 @@
 use super::Minima;
 use super::judge::Settled;
 use super::pairs::{Pairs, Resets};
-use crate::findings::Tally;
 use crate::findings::thresholds::CONFIDENCE_MAX;
+use crate::findings::{DROPPER, Tally, is_loss};
 use crate::join::Sites;
 use crate::model::{
     Cause, Class, Clocks, Crossing, Culprit, Fact, Family, Finding, Join, Observation, Place,
@@ -97,7 +97,8 @@ impl Joint {
         if !self.crossings.contains_key(&server(finding)) {
             return;
         }
-        let mut lost_ns = self.settled.lost_ns.get(&(finding.cause, finding.culprit)).copied();
+        let mut lost_ns =
+            self.settled.lost_ns.get(&(finding.cause, shared_culprit(finding))).copied();
         let is_from_one_place = self.settled.used_by_place.contains(&0);
         if is_from_one_place && finding.cause.family() != Family::Ending {
             // Evidence from the whole capture may have changed the cost of a cause.
@@ -234,7 +235,15 @@ fn server(finding: &Finding) -> Endpoint {
 }
 
 fn is_same(one: &Finding, other: &Finding) -> bool {
-    (one.cause, one.culprit) == (other.cause, other.culprit)
+    (one.cause, shared_culprit(one)) == (other.cause, shared_culprit(other))
+}
+
+/// Returns the culprit as both places know it: packets that a host drops behind the capture there are
+/// for the other place lost on the path.
+fn shared_culprit(finding: &Finding) -> Culprit {
+    let drops = finding.facts.iter().any(|(name, _)| *name == DROPPER);
+    let of_path = Culprit { role: Role::Network, endpoint: server(finding) };
+    if drops && is_loss(finding.cause) { of_path } else { finding.culprit }
 }
 
 impl Join {

@@ -3,8 +3,7 @@
 //! Recognised in `judge/loss.rs`, which determines what triggered the retransmission of a lost
 //! segment.
 
-use super::repair::add_repair;
-
+use super::repair::{self, add_repair};
 use crate::findings::facts::Facts;
 use crate::findings::floors::Case;
 use crate::findings::proof::Proof;
@@ -40,10 +39,13 @@ pub(super) fn count(cause: &CauseTally) -> u64 {
     if cause.repaired > 0 { cause.repaired } else { cause.count }
 }
 
-/// Returns the number of silences that no retransmission ended, if there are any.
-pub(super) fn facts(_: &Key, cause: &CauseTally, _: &EndpointTally) -> Facts {
+/// Returns the number of silences that no retransmission ended, if there are any, and the host that
+/// dropped what was lost, if it is known.
+pub(super) fn facts(key: &Key, cause: &CauseTally, _: &EndpointTally) -> Facts {
     let further = cause.count.saturating_sub(count(cause));
-    (further > 0).then_some(("further", Fact::Count(further))).into_iter().collect()
+    let mut facts = repair::dropper(key);
+    facts.extend((further > 0).then_some(("further", Fact::Count(further))));
+    facts
 }
 
 /// Returns whether fast recoveries, or waits for segments that come out of order, are a finding.

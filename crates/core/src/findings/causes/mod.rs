@@ -113,10 +113,12 @@ rows! {
     RetransmissionTimeout "retransmission_timeout.md" {
         prove: retransmission_timeout::prove,
         add_up: retransmission_timeout::add_up,
+        facts: |key, _, _| repair::dropper(key),
         culprit_seen: retransmission_timeout::reporter,
     }
     FastRecovery "fast_recovery.md" {
         prove: fast_recovery::prove,
+        add_up: repair::add_up,
         is_finding: fast_recovery::is_finding,
         count: fast_recovery::count,
         facts: fast_recovery::facts,

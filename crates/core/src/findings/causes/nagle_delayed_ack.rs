@@ -1,5 +1,6 @@
 //! Nagle's algorithm (RFC 896; RFC 9293 §3.7.4) waiting for a delayed ACK (RFC 9293 §3.8.6.3).
 
+use crate::findings::causes::server_think::nearer_host;
 use crate::findings::facts::Facts;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
@@ -8,6 +9,7 @@ use crate::findings::tally::{CauseTally, EndpointTally, Holds, Key, Tally};
 use crate::judge::AckTrigger;
 use crate::judge::thresholds::{AT_ONCE_PART, HABIT_MIN};
 use crate::model::{Cause, Fact, Owner, Sighting};
+use crate::wire::Side;
 
 /// Number of holds beyond which chance is negligible, so that it is not computed.
 const COUNTED_MAX: u64 = 1_000;
@@ -60,6 +62,11 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
 pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
     let missed = endpoint.sender(key.sender).nagle.missed;
     let mut facts = Facts::from([("waits", Fact::Count(cause.count + missed))]);
+    if key.sender == Side::Server
+        && endpoint.round_trips.are_acknowledged_nearer(endpoint.connections)
+    {
+        facts.extend([nearer_host()]);
+    }
     let one_in = (1.0 / chance(key, cause, endpoint)).round();
     if one_in <= AT_ONCE_PART.pow(HABIT_MIN) as f64 {
         facts.insert("chance_one_in", Fact::Count(one_in as u64));

@@ -10,20 +10,34 @@ use crate::findings::proof::{Proof, Shown};
 use crate::findings::refusals;
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
-use crate::model::{Cause, Fact, RuledOut};
-use crate::wire::IcmpErrorKind;
+use crate::model::{Cause, Fact, RuledOut, Sighting};
+use crate::tcp::Syn;
+use crate::wire::{IcmpErrorKind, Side};
 
 /// Proves a refusal by the SYN and the RST.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let setup = &scene.connection.setup;
-    let Some(reset) = scene.connection.cold.ending().reset else { return };
+    let refusals = scene.connection.view().refusals();
+    let Some(reset) = scene.connection.cold.ending().reset.filter(|_| setup.refused) else {
+        return refusals.into_iter().for_each(|(_, reset)| prove_accepted(scene, proof, reset));
+    };
     let error = scene.connection.cold.icmp_report().filter(|told| told.last.frame == reset.frame);
     let frames = setup.frames();
     // Each error answers the SYN before it; a RST answers the last.
+    let last = setup.syns_before_answer().last();
+    let last = last.map(|Syn { time_ns, frame, .. }| Sighting {
+        frame,
+        time_ns,
+        payload_bytes: 0,
+        from: Side::Client,
+    });
     let (syn, answer) = match error {
         Some(error) => (frames.syn, error.seen),
-        None => (frames.syn_again.or(frames.syn), reset),
+        None => (last.or(frames.syn), reset),
     };
+    if let Some(first) = frames.syn.filter(|_| error.is_none() && setup.syns > 1) {
+        proof.add_frame("first_syn", first);
+    }
     if let Some(syn) = syn {
         proof.add_frame("syn", syn);
         if error.is_some() {
@@ -45,6 +59,18 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.rule_out(Cause::SynRetransmit, "answered", setup.syns == 1);
 }
 
+/// Proves a refusal by the last of the RSTs after which the client tried again until the server accepted.
+fn prove_accepted(scene: &Scene<'_>, proof: &mut Proof, reset: Sighting) {
+    let frames = scene.connection.setup.frames();
+    if let Some(first) = frames.syn {
+        proof.add_frame("first_syn", first);
+    }
+    proof.add_frame("reset", reset);
+    if let Some(answer) = frames.syn_ack {
+        proof.add_frame("accepted", answer);
+    }
+}
+
 /// Name of the number of attempts that were refused because there is no route.
 const WITHOUT_ROUTE: &str = "without_route";
 
@@ -54,10 +80,12 @@ const WITHOUT_RULE: &str = "without_rule";
 /// Name of the number of those whose error says that a filter prohibits them.
 const PROHIBITED: &str = "of_filter";
 
-/// Counts the SYNs that were repeated in spite of the errors that answered them, and the attempts
+/// Counts the SYNs that were repeated in spite of the RSTs or errors that answered them, and the attempts
 /// for which there was no route.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let setup = &scene.connection.setup;
+    let refusals = scene.connection.view().refusals();
+    shown.add("sent_again", refusals.map_or(0, |(count, _)| count.into()));
     if let Some(report) = scene.connection.cold.icmp_report() {
         shown.add("tried_again", u64::from(setup.syns).saturating_sub(1));
         match report.kind {

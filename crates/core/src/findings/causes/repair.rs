@@ -1,9 +1,13 @@
 //! The evidence of a repaired loss, which is the same for all causes of losses.
 
-use crate::findings::proof::Proof;
+use crate::findings::facts::Facts;
+use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
-use crate::model::Fact;
-use crate::wire::Side;
+use crate::findings::tally::{CauseTally, Key, Tally};
+use crate::judge::thresholds::HABIT_MIN;
+use crate::model::{Cause, Culprit, Fact, Role};
+use crate::tcp::thresholds::ACK_WITHIN_NS;
+use crate::wire::{Endpoint, Side};
 
 /// Place of a loss behind a capture at the receiver.
 const IN_RECEIVER: &str = "in the receiving host, behind the capture";
@@ -13,6 +17,83 @@ pub const IN_HOST: &str = "in_host";
 
 /// Name of the fact: the host that drops the answers that the capture there has.
 pub const DEAF: &str = "deaf";
+
+/// Name of the fact: the host that dropped all of the packets, which had reached the capture there.
+pub const DROPPER: &str = "dropper";
+
+/// Names of the numbers of waits for a packet which had reached the capture at the client's host, or at the
+/// server's.
+const DROPPED: [&str; 2] = ["dropped_by_client", "dropped_by_server"];
+
+/// Names of the two hosts.
+const HOSTS: [&str; 2] = ["the client's host", "the server's host"];
+
+/// Returns whether `cause` is a loss that its sender repaired.
+pub fn is_loss(cause: Cause) -> bool {
+    matches!(cause, Cause::RetransmissionTimeout | Cause::FastRecovery)
+}
+
+/// Returns the side whose host dropped the lost packet behind the capture there.
+fn dropped_by(scene: &Scene<'_>) -> Option<Side> {
+    let gap = scene.gap();
+    if gap.repair.deaf {
+        return Some(gap.sender);
+    }
+    let repeats = gap.repair.is_retransmission() || gap.losses.missing.any();
+    let at_receiver = scene.connection.view().is_beside_receiver(gap.sender);
+    (gap.repair.original.is_some() && at_receiver && repeats).then_some(gap.sender.peer())
+}
+
+/// Counts the waits for packets that a host dropped behind the capture. Of several waits of an exchange only
+/// the longest is known, unless the host drops all that comes.
+pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    let waits = scene.chain.count;
+    let is_known = waits == 1 || scene.gap().repair.deaf;
+    if let Some(side) = dropped_by(scene).filter(|_| is_known) {
+        shown.add(DROPPED[side as usize], waits.into());
+    }
+}
+
+/// Moves losses from the network to the host that dropped all of the packets behind the capture.
+pub(in crate::findings) fn settle(tally: &mut Tally) {
+    let is_of_path = |key: &&Key| {
+        is_loss(key.cause) && key.culprit == Culprit { role: Role::Network, endpoint: key.server }
+    };
+    let culprit = |key: &Key, cause: &CauseTally| {
+        let has_all = |side: &Side| cause.shown.count(DROPPED[*side as usize]) == cause.count;
+        let side = Side::ALL.into_iter().find(has_all).filter(|_| cause.count > 0)?;
+        // One ACK may be delayed until the timer has fired.
+        let is_shown = key.cause == Cause::FastRecovery
+            || cause.count >= HABIT_MIN.into()
+            || cause.waits.latency().max_ns > ACK_WITHIN_NS;
+        if !is_shown {
+            return None;
+        }
+        let client = cause.worst.as_ref()?.client;
+        Some(match side {
+            Side::Client => {
+                Culprit { role: Role::Client, endpoint: Endpoint { port: 0, ..client } }
+            }
+            Side::Server => Culprit { role: Role::Server, endpoint: key.server },
+        })
+    };
+    let of_path = tally.causes.iter().filter(|(key, _)| is_of_path(key));
+    let dropped = of_path.filter_map(|(key, cause)| Some((key.clone(), culprit(key, cause)?)));
+    for (key, culprit) in dropped.collect::<Vec<_>>() {
+        let Some(moved) = tally.causes.remove(&key) else { continue };
+        tally.causes.at(&Key { culprit, ..key }).merge(&moved);
+    }
+}
+
+/// Returns the host that dropped the packets, if it is the culprit.
+pub(super) fn dropper(key: &Key) -> Facts {
+    let host = match key.culprit.role {
+        Role::Client => HOSTS[Side::Client as usize],
+        Role::Server => HOSTS[Side::Server as usize],
+        _ => return Facts::new(),
+    };
+    Facts::from([(DROPPER, Fact::Text(host.into()))])
+}
 
 /// Adds the lost frame (or the frame before it, if it was lost before the vantage) and its
 /// retransmission.
@@ -43,8 +124,7 @@ pub(super) fn add_repair(scene: &Scene<'_>, proof: &mut Proof) {
         None => None,
     };
     if gap.repair.deaf {
-        let host =
-            if gap.sender == Side::Client { "the client's host" } else { "the server's host" };
+        let host = HOSTS[gap.sender as usize];
         return proof.add_fact(DEAF, Fact::Text(host.into()));
     }
     if let Some(place) = place.filter(|_| repeats) {

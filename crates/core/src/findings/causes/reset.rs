@@ -17,6 +17,10 @@ use crate::wire::{Endpoint, Side};
 /// closed.
 const AFTER_FIN: &str = "after_fin";
 
+/// Name of the fact: the RST says that its host has no such connection, and nothing before shows that
+/// it ever had one (RFC 9293 §3.10.7.1).
+const UNKNOWN: &str = "unknown_there";
+
 /// Returns how long before the client's last data the server had closed, ns, if that is so long that the
 /// client's application could have noticed.
 fn known_to_be_closed_ns(connection: &Connection) -> Option<u64> {
@@ -150,7 +154,13 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if let Some(Sighting { from, time_ns: at_ns, .. }) = connection.cold.ending().reset {
         let peer = &connection.senders[from.peer()];
         let unread_bytes = peer.space.nxt.saturating_sub(peer.space.una_seen());
-        if unread_bytes > 0 {
+        let ending = connection.cold.ending();
+        let never_spoke = connection.senders[from].counts().actual_data_bytes == 0;
+        let is_unknown =
+            connection.mid_stream && ending.unknown && never_spoke && ending.fin_ns[from].is_none();
+        if is_unknown {
+            proof.add_fact(UNKNOWN, Fact::Text("RST without an ACK".into()));
+        } else if unread_bytes > 0 {
             proof.add_fact("unread_bytes", Fact::Bytes(unread_bytes));
         }
         let last_ns = connection.cold.ending().last_data.map_or(0, |last| last.time_ns);

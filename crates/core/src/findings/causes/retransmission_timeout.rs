@@ -3,7 +3,7 @@
 //! Recognised in `judge/loss.rs`, which determines what triggered the retransmission of a lost
 //! segment.
 
-use super::repair::add_repair;
+use super::repair::{self, add_repair};
 use super::set_up::add_icmp_error;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
@@ -83,7 +83,8 @@ fn is_initial(scene: &Scene<'_>, rto_ns: u64) -> bool {
         && rto_ns >= RTO_INITIAL_NS - RTO_INITIAL_NS / ALIKE_PART
 }
 
-/// Counts the losses of the last segment of a message.
+/// Counts the losses of the last segment of a message, and those behind the capture.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    repair::add_up(scene, shown);
     shown.add("tail", scene.chain.tails.into());
 }

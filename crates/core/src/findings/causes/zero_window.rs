@@ -7,7 +7,7 @@ use crate::findings::floors::Case;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
-use crate::model::{Cause, Outcome};
+use crate::model::{Cause, Fact, Outcome};
 use crate::wire::Side;
 
 /// Proves a closed window by the ACK that closed it, the probes, the window update, and the data
@@ -16,7 +16,11 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     proof.add_frame_before(gap, "flight_end");
     if let Some(closed_by) = gap.window.closed_by {
-        proof.add_frame("zero_window", closed_by);
+        let is_narrow = gap.window.is_narrow;
+        proof.add_frame(if is_narrow { "narrow_window" } else { "zero_window" }, closed_by);
+        if is_narrow {
+            proof.add_fact("narrow", Fact::Text("closed or too small for a segment".into()));
+        }
     }
     if let Some(probe) = gap.window.probes.first {
         proof.add_frame("probe", probe);
@@ -37,7 +41,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     }
     let zero = scene.sender().counts().zero_window_advertisements > 0;
     let all_arrived = gap.acks.last.is_some_and(|ack| ack.acked_all) || gap.flight.before == 0;
-    proof.rule_out(Cause::ReceiveWindow, "closed", zero);
+    proof.rule_out(Cause::ReceiveWindow, "closed", zero && !gap.window.is_narrow);
     proof.rule_out(Cause::ServerThink, "peer_ready", reset.is_none() && gap.ack_triggered());
     proof.rule_out(Cause::RetransmissionTimeout, "acknowledged", all_arrived);
     proof.rule_out(Cause::RetransmissionTimeout, "probes_answered", gap.window.probes.answered > 0);

@@ -24,15 +24,14 @@ fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
     if closed_ns.is_some() && connection.framer.protocol().is_in_turns() {
         return false;
     }
-    if connection.mid_stream && connection.totals.exchanges <= 1 && exchange.idle_ns == 0 {
-        // The last data was sent before the capture, and the server has closed or forgotten the
-        // connection since then.
-        return match closed_ns {
-            Some(at_ns) => {
-                at_ns <= exchange.start_ns || closed_before_request(connection, exchange)
-            }
-            None => connection.cold.ending().unknown,
-        };
+    // The last data was sent before the capture. Without the server's FIN nothing shows that the
+    // connection was idle, or that it ever existed.
+    if connection.mid_stream
+        && connection.totals.exchanges <= 1
+        && exchange.idle_ns == 0
+        && let Some(at_ns) = closed_ns
+    {
+        return at_ns <= exchange.start_ns || closed_before_request(connection, exchange);
     }
     // A server that never sent anything, and closed nothing, has no idle time that ran out, unless
     // its RST says that there is no connection.

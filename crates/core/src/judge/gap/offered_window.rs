@@ -28,6 +28,9 @@ pub struct OfferedWindow {
     pub closed_ns: u64,
     /// The ACK that closed the window, if it was closed.
     pub closed_by: Option<Sighting>,
+    /// The ACK that closed the window left room for a part of a segment, with which a sender waits for
+    /// more (RFC 9293 §3.8.6.2.1).
+    pub is_narrow: bool,
     /// Window probes in the gap.
     pub probes: WindowProbes,
 }

@@ -1,6 +1,7 @@
 //! State that few connections have while they are open.
 
 use crate::judge::QueueDelay;
+use crate::model::Sighting;
 use crate::tcp::connection::accept::Refused;
 use crate::tcp::connection::doubt::Doubted;
 use crate::tcp::connection::echoes::Echoes;
@@ -39,6 +40,8 @@ pub(super) struct ColdState {
     pub other_answer: Option<Box<Segment>>,
     /// Number of RSTs that their receivers ignored.
     pub ignored_resets: u32,
+    /// RSTs after which the client sent the SYN that they refused again: their number, and the last.
+    pub refusals: Option<Box<(u32, Sighting)>>,
     /// Defects of the capture, if there are any.
     pub faults: Option<Box<CaptureFaults>>,
     /// Exchanges held back until more is known of the path.
@@ -77,6 +80,7 @@ impl ColdState {
             refused: _,
             other_answer: _,
             ignored_resets: _,
+            refusals: _,
             faults,
             kept,
             relay: _,

@@ -246,12 +246,15 @@ fn settle_set_up(it: &mut Finished<'_>, exchange: &mut Exchange) {
         return;
     }
     let again_ns = exchange.repeated_setup_ns;
-    let needed_ns = it.setup.repeated_ns(it.path).min(again_ns);
+    // A client that sends its SYN again after a RST has not lost it.
+    let was_refused = it.cold.get().is_some_and(|cold| cold.refusals.is_some());
+    let needed_ns =
+        if was_refused { again_ns } else { it.setup.repeated_ns(it.path).min(again_ns) };
     exchange.repeated_setup_ns = needed_ns;
-    // ICMP errors are the cause of the whole attempt.
+    // What refuses an attempt in the end is the cause of all of it.
     let is_of_icmp = || it.cold.icmp_report().is_some_and(|report| report.about_syn);
-    if needed_ns > 0 && !(it.setup.refused && is_of_icmp()) {
-        let cause = it.setup.cause(it.path);
+    if needed_ns > 0 && !(it.setup.refused && (was_refused || is_of_icmp())) {
+        let cause = if was_refused { Cause::Refused } else { it.setup.cause(it.path) };
         let owner = match cause {
             Cause::AcceptQueueOverflow => Owner::Connect,
             _ => Owner::SynRetransmit,

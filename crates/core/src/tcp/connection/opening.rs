@@ -35,8 +35,13 @@ impl Connection {
         self.streams = Default::default();
         self.framer.restart();
         self.timeline = Timeline::new();
+        let refused_by = self.cold.ending().reset.filter(|_| self.setup.refused);
         self.setup.reject_answer();
         let cold = self.cold.get_or_create();
+        if let Some(reset) = refused_by {
+            let earlier = cold.refusals.as_ref().map_or(0, |refusals| refusals.0);
+            cold.refusals = Some(Box::new((earlier + 1, reset)));
+        }
         (cold.ending, cold.faults) = (None, None);
     }
 

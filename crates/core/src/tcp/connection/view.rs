@@ -121,8 +121,8 @@ impl<'a> View<'a> {
         }
         let over = self.0.cold.ended().is_some();
         let repeated = self.syn_sequence() == Some(segment.seq);
-        // Some clients try again with the same sequence number after a RST. After a RST that it
-        // sent itself, about an older connection, a client repeats its SYN.
+        // After a RST that it sent itself, about an older connection, a client repeats its SYN.
+        // Some clients do so after a RST that refused it.
         let reset = self.0.cold.ending().reset.filter(|_| !self.repeats_syn(segment));
         // A SYN that the client sent before the RST reached it may follow.
         let heard_ns = self.0.path.rtt_ns(Side::Client) + HOST_DELAY_MAX_NS;
@@ -138,18 +138,24 @@ impl<'a> View<'a> {
         again || said || !repeated && another
     }
 
-    /// Returns whether `segment` is a SYN that repeats that of a client which has since sent only a
-    /// RST. A client that gives up an attempt sends no RST (RFC 9293 §3.10.4), but it sends one to
-    /// reject a wrong answer to its SYN (§3.10.7.3).
+    /// Returns whether `segment` is a SYN that repeats that of an attempt which only a RST has answered.
+    /// A client that gives up an attempt sends no RST (RFC 9293 §3.10.4), but it sends one to
+    /// reject a wrong answer to its SYN (§3.10.7.3). A client whose SYN is refused may send it again: the
+    /// number shows that its application has connected once (RFC 9293 §3.4.1).
     pub(super) fn repeats_syn(self, segment: &Segment) -> bool {
-        let by_client = |reset: Sighting| reset.from == Side::Client;
+        let may_go_on = |reset: Sighting| reset.from == Side::Client || self.0.setup.refused;
         let [client, server] = &self.0.senders;
         segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN
-            && self.0.cold.ending().reset.is_some_and(by_client)
+            && self.0.cold.ending().reset.is_some_and(may_go_on)
             && self.syn_sequence() == Some(segment.seq)
             && !self.0.setup.has_heard_answer()
             && client.last.time_ns == 0
             && server.last.time_ns == 0
+    }
+
+    /// RSTs after which the client sent the SYN that they refused again: their number, and the last.
+    pub fn refusals(self) -> Option<(u32, Sighting)> {
+        self.0.cold.get().and_then(|cold| cold.refusals.as_deref().copied())
     }
 
     /// Sequence number of the SYN, if it was captured.

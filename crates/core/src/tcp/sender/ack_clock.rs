@@ -219,12 +219,13 @@ impl Sender {
                 self.sizes.note_window(window);
                 let is_misread = self.history().window.is_misread();
                 // With less room than for a full segment a sender waits (RFC 9293 §3.8.6.2.1).
-                window < self.sizes.smss() && (!is_misread || window == 0)
+                let closed = window < self.sizes.smss() && (!is_misread || window == 0);
+                closed.then_some(window)
             }
             // Zero is zero at any scale.
-            Offer::Field(field) => field == 0,
+            Offer::Field(field) => (field == 0).then_some(0),
         };
-        if closed || self.history.is_some() {
+        if closed.is_some() || self.history.is_some() {
             let (seen, last_ns) = (ack.sighting(self.side.peer()), self.last.time_ns);
             since.closed_ns += self.history_mut().window.follow(seen, closed, last_ns);
         }

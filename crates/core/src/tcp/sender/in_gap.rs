@@ -56,6 +56,7 @@ impl Sender {
             misread: self.history().window.is_misread(),
             closed_ns,
             closed_by: self.history().window.closed_by().filter(|_| closed_ns > 0),
+            is_narrow: closed_ns > 0 && self.history().window.is_narrow(),
             probes: since.probes,
         }
     }

@@ -32,6 +32,8 @@ pub struct WindowHistory {
     closed_since_ns: Option<u64>,
     /// The ACK that closed the window last.
     closed_by: Option<Sighting>,
+    /// Window in that ACK, bytes.
+    closing_window: u64,
     /// Number of zero windows offered to the sender.
     pub zero_advertisements: u64,
     /// Number of window probes sent.
@@ -56,6 +58,7 @@ impl WindowHistory {
     pub const NONE: Self = Self {
         closed_since_ns: None,
         closed_by: None,
+        closing_window: 0,
         zero_advertisements: 0,
         probes: 0,
         probed: (0, 0),
@@ -103,6 +106,11 @@ impl WindowHistory {
         self.closed_by
     }
 
+    /// Returns whether the ACK that closed the window last left room for a part of a segment.
+    pub fn is_narrow(&self) -> bool {
+        self.closing_window > 0
+    }
+
     /// Records that `side` is the sender.
     pub(super) fn set_side(&mut self, side: Side) {
         self.closed_by.iter_mut().for_each(|ack| ack.from = side.peer());
@@ -125,10 +133,13 @@ impl WindowHistory {
         self.closed_since_ns = None;
     }
 
-    /// Records that the window is (almost) `closed` by `ack`, or open with it. Returns the time for
-    /// which it had been closed since `from_ns` if it opens, ns; otherwise 0.
-    pub(super) fn follow(&mut self, ack: Sighting, closed: bool, from_ns: u64) -> u64 {
-        if closed {
+    /// Records that `ack` leaves a window of `closed` bytes, which (almost) closes it, or opens it. Returns
+    /// the time for which it had been closed since `from_ns` if it opens, ns; otherwise 0.
+    pub(super) fn follow(&mut self, ack: Sighting, closed: Option<u64>, from_ns: u64) -> u64 {
+        if let Some(window) = closed {
+            if self.closed_since_ns.is_none() {
+                self.closing_window = window;
+            }
             self.close(ack);
             return 0;
         }
@@ -207,11 +218,22 @@ mod tests {
     fn a_window_is_closed_from_the_first_ack_that_closes_it() {
         let ack = |time_ns| Sighting { time_ns, ..Sighting::default() };
         let mut window = WindowHistory::NONE;
-        assert_eq!([10, 20].map(|ns| window.follow(ack(ns), true, 0)), [0, 0]);
+        assert_eq!([10, 20].map(|ns| window.follow(ack(ns), Some(0), 0)), [0, 0]);
         assert_eq!(window.closed_by(), Some(ack(10)));
         assert_eq!([window.closed_for_ns(0, 50), window.closed_for_ns(30, 50)], [40, 20]);
-        assert_eq!(window.follow(ack(35), false, 30), 5);
+        assert_eq!(window.follow(ack(35), None, 30), 5);
         assert_eq!(window.closed_for_ns(0, 50), 0);
+    }
+
+    #[test]
+    fn a_window_for_a_part_of_a_segment_is_narrow() {
+        let mut window = WindowHistory::NONE;
+        let narrow_after = |closed| {
+            window.follow(Sighting::default(), closed, 0);
+            window.is_narrow()
+        };
+        let windows = [Some(168), Some(0), None, Some(0), Some(168), None];
+        assert_eq!(windows.map(narrow_after), [true, true, true, false, false, false]);
     }
 
     #[test]
