@@ -39,7 +39,7 @@
 //!
 //! While they are attached, `drop`, `retransmit` and `state` cost nothing for each request;
 //! `unread` and `sndbuf_wait` run at each receive and send call, and `served` also whenever a processor
-//! changes to another thread; [`Scope::sample_shift`] lowers what they cost.
+//! changes to another thread; [`Scope::sample`] lowers what they cost.
 //!
 //! Counts that may grow by 100,000 a second are kept in maps in the kernel. A map that is full, or
 //! a ring that was read too late, is counted in [`Summary::lost`].
@@ -61,10 +61,11 @@ mod unavailable;
 mod unread;
 
 use std::collections::BTreeMap;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 use std::{fs, io};
 
+use aya::sys::{Stats, enable_stats};
 use aya::{Btf, Endianness};
 use serde::Serialize;
 
@@ -81,6 +82,7 @@ pub use table::HookKind;
 pub use unavailable::{Lack, Unavailable, before_loading};
 pub use unread::Unread;
 
+use crate::sample::Sample;
 pub use crate::sys::clock::{monotonic_ns, realtime_offset_ns};
 use crate::sys::{process, wait};
 use object::Object;
@@ -100,10 +102,9 @@ pub struct Scope {
     /// Ports of listeners: [`HookKind::Served`] looks at connections that came to these and no
     /// others.
     pub ports: Vec<u16>,
-    /// [`HookKind::Unread`], [`HookKind::SndbufWait`] and [`HookKind::Served`], which run at each
-    /// receive and send call, look at one of 2 to the power of this many connections: those that [`Flow::is_sampled`]
-    /// names, the same at both ends.
-    pub sample_shift: u32,
+    /// Connections at which [`HookKind::Unread`], [`HookKind::SndbufWait`] and [`HookKind::Served`]
+    /// look, which run at each receive and send call.
+    pub sample: Sample,
 }
 
 impl Scope {
@@ -121,6 +122,8 @@ pub struct Session {
     /// Values of `enum skb_drop_reason` of the running kernel.
     reasons: BTreeMap<u32, String>,
     functions: Functions,
+    /// While it is open, the kernel measures how long programs run.
+    measured: Option<OwnedFd>,
 }
 
 /// A single event.
@@ -194,6 +197,18 @@ impl Session {
     /// Returns whether a hook is attached.
     pub fn has(&self, hook: HookKind) -> bool {
         self.hooks.contains_key(&hook)
+    }
+
+    /// Lets the kernel measure from now on how long the hooks run, in which each run takes some 40 ns
+    /// more (`BPF_ENABLE_STATS`, Linux 5.8). Returns whether it does.
+    pub fn measure(&mut self) -> bool {
+        self.measured = enable_stats(Stats::RunTime).ok();
+        self.measured.is_some()
+    }
+
+    /// Returns how long the hooks ran since [`Self::measure`], on all CPUs.
+    pub fn run_time(&self) -> Duration {
+        self.hooks.values().map(Object::run_time).sum()
     }
 
     /// Records of the hooks that write some, which came since the last call;

@@ -3,13 +3,13 @@
 
 use std::fmt::Write;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use aya::maps::{Array, HashMap, MapData, RingBuf};
 use aya::programs::Program;
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
 
 use super::Scope;
-use super::flow::SAMPLE_SHIFT_MAX;
 
 /// A hook in the kernel. Its programs are attached by descriptors of this process: the kernel
 /// detaches them when the process ends, however it ends.
@@ -23,11 +23,13 @@ impl Object {
     /// Loads a compiled hook and attaches each of its programs to the BTF tracepoint that its
     /// section names. A refusal of the kernel is returned as a sentence.
     pub(super) fn load(elf: &[u8], btf: &Btf, scope: &Scope) -> Result<Self, String> {
-        let (netns, shift) = (scope.netns.unwrap_or(0), scope.sample_shift.min(SAMPLE_SHIFT_MAX));
+        let netns = scope.netns.unwrap_or(0);
+        let limit = scope.sample.share.limit().unwrap_or(0);
         let mut loader = EbpfLoader::new();
         loader.btf(Some(btf));
         loader.override_global("scope_netns", &netns, true);
-        loader.override_global("scope_sample_shift", &shift, true);
+        loader.override_global("scope_sample_limit", &limit, true);
+        loader.override_global("scope_sample_seed", &scope.sample.seed, true);
         let mut ebpf = loader.load(elf).map_err(|error| chain(&error))?;
         let names: Vec<String> = ebpf.programs().map(|(name, _)| name.to_owned()).collect();
         for name in names {
@@ -94,6 +96,12 @@ impl Object {
             // The key may not exist any more.
             let _ = map.remove(&key);
         }
+    }
+
+    /// Returns how long its programs ran, while the kernel measures that.
+    pub(super) fn run_time(&self) -> Duration {
+        let all = self.ebpf.programs().filter_map(|(_, program)| program.info().ok());
+        all.map(|it| it.run_time()).sum()
     }
 
     /// Returns the value of a counter: the only entry of an array.

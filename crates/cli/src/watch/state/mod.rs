@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tcpwhy_core::findings::NOT_RECEIVED;
 use tcpwhy_core::model::{Cause, Report};
 use tcpwhy_core::state::{Process, Served, State, weigh, weigh_served};
+use tcpwhy_live::sample::Sample;
 use tcpwhy_privileged::{Helper, HelperError, Looked, Request, SocketHooks};
 
 /// Share of a budget for reading sockets; the rest is for capturing and reporting, which go on
@@ -93,12 +94,14 @@ impl Reader {
         self.helper.cpu_time()
     }
 
-    /// Requests a reading, unless the pause after the last one is not over.
-    pub fn ask(&mut self, report: &Report) {
+    /// Requests a reading, unless the pause after the last one is not over. Connections of `sample` are
+    /// captured.
+    pub fn ask(&mut self, report: &Report, sample: Sample) {
         let arrives = |(name, _): &(&str, _)| NOT_RECEIVED.contains(name);
         if self.awaited == Awaited::Nothing && Instant::now() >= self.next {
+            let is_supported = report.findings.iter().any(|it| is_witnessed(it.cause));
             let wanted = Request::Look {
-                witness: report.findings.iter().any(|it| is_witnessed(it.cause)),
+                witness: is_supported.then_some(sample),
                 drops: report.findings.iter().any(|it| it.facts.iter().any(arrives)),
             };
             self.request(&wanted, Awaited::Looked);

@@ -140,9 +140,10 @@ fn many_values_make_a_program_that_the_kernel_takes() {
 
 #[test]
 fn both_directions_and_every_packet_of_a_connection_share_its_fate() {
-    let mut selection = Selection { share: Share::ALL.halved(), ..Selection::new(&[], SNAP) };
+    let mut selection = Selection::new(&[], SNAP);
+    selection.sample.share = Share::ALL.halved();
     for seed in [0, 1, 0xdead_beef] {
-        selection.seed = seed;
+        selection.sample.seed = seed;
         for server in ["10.0.0.2:80", "127.0.0.1:80", "[2001:db8::2]:80"] {
             let mut chosen = 0;
             for port in 32_768..33_792 {
