@@ -9,6 +9,7 @@ use tcpwhy_core::state::{Part, Parts, Process, Served};
 use tcpwhy_live::hooks::{self, HookKind, Record, Scope, Session};
 use tcpwhy_live::process::container_of;
 use tcpwhy_live::sample::Sample;
+use tcpwhy_live::sys::process::thread_cpu_time;
 
 /// Number of answered requests that a reading has at most.
 const SERVED_MAX: usize = 1_000;
@@ -16,8 +17,9 @@ const SERVED_MAX: usize = 1_000;
 /// Time after which the cost of the hook is looked at first.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 /// A hook that then costs more than this many times its part does not stay attached until the next
-/// reading: in a look of an interval, a server that is saturated would lose more than the whole budget.
-const DEAR: u32 = 4;
+/// reading: with all connections of a saturated server. Else it does, because a slow request is seen only
+/// if the hook is attached for longer than it takes.
+const DEAR: u32 = 16;
 
 /// Cost of the hook as a multiple of the time that its programs run, which the kernel measures: the way
 /// to them and back, and what they evict from the caches, are not in it.
@@ -30,6 +32,8 @@ const SATURATED: f64 = 0.11;
 pub(crate) struct Following {
     /// Share of one CPU that it may take; `None`: any.
     part: Option<f64>,
+    /// The hook, once it is loaded.
+    session: Option<Session>,
     attached: Option<Attached>,
     /// Earliest time at which it may be attached again.
     next: Instant,
@@ -38,19 +42,20 @@ pub(crate) struct Following {
 }
 
 struct Attached {
-    session: Session,
     sample: Sample,
     since: Instant,
-    /// The kernel measures the cost.
-    is_measured: bool,
+    /// CPU time of attaching it.
+    attaching: Duration,
+    /// How long the hook had run before, if the kernel measures that.
+    ran_before: Option<Duration>,
 }
 
 impl Attached {
-    /// Returns what the hook has cost: CPU time.
-    fn cost(&self) -> Duration {
-        match self.is_measured {
-            true => self.session.run_time().mul_f64(OVERHEAD),
-            false => self.since.elapsed().mul_f64(SATURATED),
+    /// Returns what the hook has cost since it is attached: CPU time.
+    fn cost(&self, session: &Session) -> Duration {
+        match self.ran_before {
+            Some(before) => session.run_time().saturating_sub(before).mul_f64(OVERHEAD),
+            None => self.since.elapsed().mul_f64(SATURATED),
         }
     }
 }
@@ -58,7 +63,8 @@ impl Attached {
 impl Following {
     /// Follows nothing yet; may take the share `part` of a CPU, if that is bounded.
     pub(crate) fn new(part: Option<f64>) -> Self {
-        Self { part, attached: None, next: Instant::now(), served: Vec::new() }
+        let next = Instant::now();
+        Self { part, session: None, attached: None, next, served: Vec::new() }
     }
 
     /// Returns whether the hook is to be attached to `sample`: it is not, and its pause is over.
@@ -70,7 +76,13 @@ impl Following {
     /// Detaches the hook.
     pub(crate) fn stop(&mut self) {
         self.read();
-        self.attached = None;
+        self.detach();
+    }
+
+    fn detach(&mut self) {
+        if self.attached.take().is_some() {
+            self.session.iter_mut().for_each(Session::pause);
+        }
     }
 
     /// Returns the requests that were answered since the last call.
@@ -81,17 +93,31 @@ impl Following {
     /// Attaches the hook to `scope`. `wait` waits. Returns the reason if it cannot be attached.
     pub(crate) fn attach(
         &mut self,
-        scope: Scope,
+        scope: &Scope,
         wait: impl FnOnce(Duration) -> bool,
     ) -> Option<String> {
         self.stop();
-        let (mut session, missing) = Session::open(&[HookKind::Served], &scope);
-        if let Some(lacks) = missing.first() {
-            return Some(lacks.lack.to_string());
-        }
+        let before = thread_cpu_time();
+        let (session, attaching) = match &mut self.session {
+            Some(session) => {
+                if let Err(why) = session.resume(scope) {
+                    return Some(why);
+                }
+                (session, thread_cpu_time().saturating_sub(before))
+            }
+            none => {
+                let (session, missing) = Session::open(&[HookKind::Served], scope);
+                if let Some(lacks) = missing.first() {
+                    return Some(lacks.lack.to_string());
+                }
+                // Loading it is no cost that recurs.
+                (none.insert(session), Duration::ZERO)
+            }
+        };
         let is_measured = self.part.is_some() && session.measure();
+        let ran_before = is_measured.then(|| session.run_time());
         let since = Instant::now();
-        self.attached = Some(Attached { session, sample: scope.sample, since, is_measured });
+        self.attached = Some(Attached { sample: scope.sample, since, attaching, ran_before });
         if self.part.is_some() {
             wait(FIRST_LOOK);
             self.look(DEAR);
@@ -105,16 +131,18 @@ impl Following {
         self.look(1);
     }
 
-    /// Reads what the hook saw, and detaches it if it costs more than `times` its part.
+    /// Reads what the hook saw, and detaches it if it costs more than `times` its part. What attaching cost
+    /// counts for the pause alone: it is the less, the longer the hook stays attached.
     fn look(&mut self, times: u32) {
-        let Some(attached) = &mut self.attached else { return };
-        let records = attached.session.poll(Duration::ZERO).unwrap_or_default();
+        let (Some(attached), Some(session)) = (&self.attached, &mut self.session) else { return };
+        let records = session.poll(Duration::ZERO).unwrap_or_default();
         self.served.extend(requests(&records).take(SERVED_MAX - self.served.len().min(SERVED_MAX)));
         let Some(part) = self.part else { return };
-        let (lasted, cost) = (attached.since.elapsed(), attached.cost());
+        let (lasted, cost) = (attached.since.elapsed(), attached.cost(session));
         if cost > lasted.mul_f64(part) * times {
-            self.next = Instant::now() + cost.div_f64(part).saturating_sub(lasted);
-            self.attached = None;
+            let all = cost + attached.attaching;
+            self.next = Instant::now() + all.div_f64(part).saturating_sub(lasted);
+            self.detach();
         }
     }
 }

@@ -138,8 +138,8 @@ impl Watching {
         }
         let pids = self.pid.map(family).unwrap_or_default();
         let ports = self.listening_ports();
-        let missing =
-            self.following.attach(Scope { ports, pids, sample, ..self.scope.clone() }, wait);
+        let scope = Scope { ports, pids, sample, ..self.scope.clone() };
+        let missing = self.following.attach(&scope, wait);
         self.lacking = self.lacking.take().or(missing);
     }
 

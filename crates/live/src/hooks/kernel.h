@@ -199,9 +199,9 @@ INLINE u32 sample_hash(u32 folded, u32 ports, u32 seed) {
 // Network namespace to look at, by its inode; 0 looks at all. Set before the program is loaded.
 const volatile u32 scope_netns = 0;
 
-// A hook that samples looks at connections whose hash with this seed is below the limit; 0: at all. Set
-// before the program is loaded.
-const volatile u32 scope_sample_limit = 0;
+// A hook that samples looks at connections whose hash with the seed is below the limit; 0: at all. The
+// seed is set before the program is loaded, the limit at any time.
+volatile u32 scope_sample_limit SEC(".data") = 0;
 const volatile u32 scope_sample_seed = 0;
 
 char licence[] SEC("license") = "Dual MIT/GPL";

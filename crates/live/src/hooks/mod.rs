@@ -126,6 +126,12 @@ pub struct Session {
     measured: Option<OwnedFd>,
 }
 
+/// Fills in the processes and ports that a hook looks at.
+fn choose(object: &mut Object, scope: &Scope) -> Result<(), String> {
+    object.choose("pids", &scope.pids, 1)?;
+    object.choose("ports", &scope.ports, 0)
+}
+
 /// A single event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -188,9 +194,33 @@ impl Session {
     fn attach(&mut self, hook: HookKind, btf: &Btf) -> Result<(), String> {
         let Some(elf) = (hook.row().program)() else { return Ok(()) };
         let mut object = Object::load(elf, btf, &self.scope)?;
-        object.choose("pids", &self.scope.pids, 1)?;
-        object.choose("ports", &self.scope.ports, 0)?;
+        choose(&mut object, &self.scope)?;
         self.hooks.insert(hook, object);
+        Ok(())
+    }
+
+    /// Detaches the hooks, which stay loaded: [`Self::resume`] takes a small part of the time that
+    /// [`Self::open`] takes.
+    pub fn pause(&mut self) {
+        self.measured = None;
+        self.hooks.values_mut().for_each(Object::detach);
+    }
+
+    /// Attaches the hooks again after [`Self::pause`], now to the processes, ports and share of
+    /// connections of `scope`, which is as that of [`Self::open`] otherwise.
+    ///
+    /// # Errors
+    /// The kernel refuses, for this reason.
+    pub fn resume(&mut self, scope: &Scope) -> Result<(), String> {
+        self.scope = scope.clone();
+        for (kind, object) in &mut self.hooks {
+            (kind.row().clear)(object);
+            object.clear::<2, 4>("ports");
+            object.clear::<4, 4>("pids");
+            object.set_share(scope.sample.share)?;
+            choose(object, scope)?;
+            object.attach()?;
+        }
         Ok(())
     }
 

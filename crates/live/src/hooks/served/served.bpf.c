@@ -49,6 +49,7 @@ struct thread {
     // It last waited without a request in its hands until then; while it does so, all ones.
     u64 busy_since_ns;
 };
+_Static_assert(sizeof(struct thread) == 344, "served/mod.rs: THREAD_BYTES");
 
 struct {
     __uint(type, MAP_HASH);
@@ -81,6 +82,7 @@ struct served_socket {
     u64 peer_ns;
     struct flow peer;
 };
+_Static_assert(sizeof(struct served_socket) == 376, "served/mod.rs: SOCKET_BYTES");
 
 struct {
     __uint(type, MAP_HASH);
