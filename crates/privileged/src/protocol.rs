@@ -38,8 +38,9 @@ pub enum Request {
     Attach,
     /// The sockets of the watched namespace.
     Look {
-        /// Also the hooks that run at each call of readers and senders, at the connections of this
-        /// sample.
+        /// Also the hook that follows requests, at the connections of this sample.
+        follow: Option<Sample>,
+        /// Also the hooks that are attached for a moment, at the connections of this sample.
         witness: Option<Sample>,
         /// Also the packets that the kernel dropped.
         drops: bool,

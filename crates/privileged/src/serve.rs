@@ -58,7 +58,9 @@ impl Work {
             Request::Audit { netns } => self.audit(netns, report),
             Request::Ports => self.ports(),
             Request::Attach => self.watching().map(|it| (Answer::Attached(it.missing()), None)),
-            Request::Look { witness, drops } => self.look(witness, drops, channel),
+            Request::Look { follow, witness, drops } => {
+                self.look((follow, witness), drops, channel)
+            }
         };
         done.unwrap_or_else(|refused| (refused, None))
     }
@@ -133,10 +135,15 @@ impl Work {
         Ok(self.watching.get_or_insert_with(begin))
     }
 
-    fn look(&mut self, witness: Option<Sample>, drops: bool, channel: &Channel) -> Done {
+    fn look(
+        &mut self,
+        (follow, witness): (Option<Sample>, Option<Sample>),
+        drops: bool,
+        channel: &Channel,
+    ) -> Done {
         let watching = self.watching()?;
         let mut wait = |pause| channel.wait(pause).unwrap_or(true);
-        watching.follow(witness, &mut wait);
+        watching.follow(follow, &mut wait);
         if let Some(sample) = witness {
             watching.witness(sample, wait);
         }
@@ -194,7 +201,7 @@ mod tests {
             Request::Audit { netns: None },
             Request::Ports,
             Request::Attach,
-            Request::Look { witness: Some(Sample::all()), drops: true },
+            Request::Look { follow: None, witness: Some(Sample::all()), drops: true },
         ];
         let (own, other) = Channel::pair().unwrap();
         thread::spawn(move || serve(&other, Permitted::default()));

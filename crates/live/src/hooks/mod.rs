@@ -75,7 +75,7 @@ pub use object::chain;
 pub use options::{Call, What};
 pub use program::BUILT;
 pub use retransmit::Retransmits;
-pub use served::{Served, States};
+pub use served::{SLOW_NS as SERVED_SLOW_NS, Served, States};
 pub use sndbuf_wait::SndbufWait;
 pub use state::StateChange;
 pub use table::HookKind;

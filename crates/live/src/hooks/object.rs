@@ -11,6 +11,7 @@ use aya::programs::{BtfTracePoint, Program};
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
 
 use super::Scope;
+use super::served::SLOW_NS;
 use crate::sample::Share;
 
 /// A hook in the kernel. Its programs are attached by descriptors of this process: the kernel
@@ -33,6 +34,7 @@ impl Object {
         loader.btf(Some(btf));
         loader.override_global("scope_netns", &netns, true);
         loader.override_global("scope_sample_limit", &limit, true);
+        loader.override_global("scope_slow_ns", &SLOW_NS, false);
         loader.override_global("scope_sample_seed", &scope.sample.seed, true);
         let mut ebpf = loader.load(elf).map_err(|error| chain(&error))?;
         let names: Vec<String> = ebpf.programs().map(|(name, _)| name.to_owned()).collect();

@@ -16,6 +16,9 @@ const CHAIN_KNOWN: u32 = 2;
 const HANDED_OVER: u32 = 4;
 const NO_WORKER: u32 = 8;
 
+/// Requests that are answered faster are not recorded, ns.
+pub const SLOW_NS: u64 = 1_000_000;
+
 /// Times that threads spent in each state, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct States {

@@ -18,7 +18,7 @@ enum { IN_NO_CALL = -1 };
 enum { UNINTERRUPTIBLE = 2 };
 
 // Requests that are answered faster are not recorded. Set before the program is loaded.
-const volatile u64 scope_slow_ns = 1000000;
+const volatile u64 scope_slow_ns = 0;
 
 // Ports of the listeners whose connections are looked at.
 struct {
