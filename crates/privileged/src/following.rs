@@ -16,10 +16,12 @@ const SERVED_MAX: usize = 1_000;
 
 /// Time after which the cost of the hook is looked at first.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
-/// A hook that then costs more than this many times its part does not stay attached until the next
-/// reading: with all connections of a saturated server. Else it does, because a slow request is seen only
-/// if the hook is attached for longer than it takes.
-const DEAR: u32 = 16;
+/// It stays attached for as long at least: a slow request is seen only if the hook is attached for longer
+/// than it takes.
+const LOOK_MIN: Duration = Duration::from_secs(1);
+/// Unless it costs more than this many times its part until then, as with all connections of a saturated
+/// server.
+const DEAR: u32 = 8;
 
 /// Cost of the hook as a multiple of the time that its programs run, which the kernel measures: the way
 /// to them and back, and what they evict from the caches, are not in it.
@@ -120,25 +122,21 @@ impl Following {
         self.attached = Some(Attached { sample: scope.sample, since, attaching, ran_before });
         if self.part.is_some() {
             wait(FIRST_LOOK);
-            self.look(DEAR);
+            self.read();
         }
         None
     }
 
     /// Reads what the hook saw. It stays attached while it costs no more than its part; else it pauses
-    /// until it has cost that on average.
+    /// until it has cost that on average. What attaching cost counts for the pause alone: it is the less,
+    /// the longer the hook stays attached.
     pub(crate) fn read(&mut self) {
-        self.look(1);
-    }
-
-    /// Reads what the hook saw, and detaches it if it costs more than `times` its part. What attaching cost
-    /// counts for the pause alone: it is the less, the longer the hook stays attached.
-    fn look(&mut self, times: u32) {
         let (Some(attached), Some(session)) = (&self.attached, &mut self.session) else { return };
         let records = session.poll(Duration::ZERO).unwrap_or_default();
         self.served.extend(requests(&records).take(SERVED_MAX - self.served.len().min(SERVED_MAX)));
         let Some(part) = self.part else { return };
         let (lasted, cost) = (attached.since.elapsed(), attached.cost(session));
+        let times = if lasted < LOOK_MIN { DEAR } else { 1 };
         if cost > lasted.mul_f64(part) * times {
             let all = cost + attached.attaching;
             self.next = Instant::now() + all.div_f64(part).saturating_sub(lasted);
