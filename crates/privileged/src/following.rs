@@ -23,8 +23,8 @@ const LOOK_MIN: Duration = Duration::from_secs(1);
 /// server.
 const DEAR: u32 = 8;
 
-/// Cost of the hook as a multiple of the time that its programs run, which the kernel measures: the way
-/// to them and back, and what they evict from the caches, are not in it.
+/// Cost of the hook as a multiple of the time that its programs run, which the kernel measures. An estimate:
+/// the way to them and back, and what they evict from the caches, are not in that time.
 const OVERHEAD: f64 = 1.5;
 /// Share of a saturated server's CPU time that it costs where the kernel does not measure it (measured:
 /// 0.07 to 0.11 with one connection in eight).

@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::capture::bpf::machine::{Packet, run};
+use crate::sample::Share;
 use std::net::{IpAddr, SocketAddr};
 use tcpwhy_core::filter::Filter;
-use tcpwhy_core::wire::Endpoint;
+use tcpwhy_core::wire::{Endpoint, FlowKey};
 
 const SNAP: u32 = 96;
 
@@ -159,7 +160,11 @@ fn both_directions_and_every_packet_of_a_connection_share_its_fate() {
                 let tagged = [&[0x20, 0x64][..], &protocol_of(&there).to_be_bytes()[2..], &there];
                 assert_eq!(kept, kept_of(&selection, &tagged.concat(), VLANS[0]));
                 assert_eq!(kept, kept_of(&selection, &there, VLANS[0]));
-                assert_eq!(kept > 0, selection.has(&flow(&client, server)), "{client} {server}");
+                assert_eq!(
+                    kept > 0,
+                    selection.sample.has(&flow(&client, server)),
+                    "{client} {server}"
+                );
                 chosen += u32::from(kept > 0);
             }
             assert!((450..=574).contains(&chosen), "{server}: {chosen} of 1024");
@@ -172,7 +177,8 @@ fn a_smaller_share_is_part_of_a_larger_one() {
     let (mut kept, all) = (Vec::new(), Selection::new(&[], SNAP));
     let mut share = Share::ALL;
     for _ in 0..4 {
-        let selection = Selection { share, ..all.clone() };
+        let sample = Sample { share, ..all.sample };
+        let selection = Selection { sample, ..all.clone() };
         let is_kept = |port: &u16| {
             kept_of(&selection, &packet(TCP, &format!("10.0.0.1:{port}"), "10.0.0.2:80"), IPV4) > 0
         };

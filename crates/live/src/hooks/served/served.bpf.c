@@ -13,9 +13,7 @@
 #include "served.h"
 #include "../ring.h"
 
-enum { MSG_PEEK = 2 };
-enum { IN_NO_CALL = -1 };
-enum { UNINTERRUPTIBLE = 2 };
+enum { MSG_PEEK = 2, UNINTERRUPTIBLE = 2, IN_NO_CALL = -1 };
 
 // Requests that are answered faster are not recorded. Set before the program is loaded.
 const volatile u64 scope_slow_ns = 0;
