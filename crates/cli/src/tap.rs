@@ -219,7 +219,7 @@ impl Watch {
         if self.sliding.open_connections() as f64 >= 2.0 * CONNECTIONS_MIN {
             self.capture.set_share(share.halved())?;
             let selection = self.capture.selection();
-            self.sliding.keep_only(|flow| selection.has(flow));
+            self.sliding.keep_only(|flow| selection.sample.has(flow));
         } else {
             self.is_paused = true;
             // A filter that matches nothing, since no packet has port 0.

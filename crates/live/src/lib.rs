@@ -27,6 +27,7 @@ pub mod privileges;
 pub mod process;
 pub mod resolver;
 pub mod route;
+pub mod sample;
 pub mod sockets;
 pub mod sys;
 pub mod tcp_info;

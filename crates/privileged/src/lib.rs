@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod channel;
+mod following;
 mod helper;
 mod protocol;
 mod serve;

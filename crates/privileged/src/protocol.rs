@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use tcpwhy_core::state::Served;
+use tcpwhy_live::sample::Sample;
 
 /// A request of the process that parses. What it does not name is known since before the two
 /// processes parted ([`Permitted`](crate::Permitted)).
@@ -37,8 +38,10 @@ pub enum Request {
     Attach,
     /// The sockets of the watched namespace.
     Look {
-        /// Also those hooks that are attached for a moment.
-        witness: bool,
+        /// Also the hook that follows requests, at the connections of this sample.
+        follow: Option<Sample>,
+        /// Also the hooks that are attached for a moment, at the connections of this sample.
+        witness: Option<Sample>,
         /// Also the packets that the kernel dropped.
         drops: bool,
     },

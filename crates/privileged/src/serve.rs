@@ -9,6 +9,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 use serde::Serialize;
 use tcpwhy_host::{AuditedNamespace, audit};
 use tcpwhy_live::process::Ports;
+use tcpwhy_live::sample::Sample;
 use tcpwhy_live::sockets::{Selection, Survey, Where, survey};
 use tcpwhy_live::sys::packet::packet_socket;
 
@@ -57,7 +58,9 @@ impl Work {
             Request::Audit { netns } => self.audit(netns, report),
             Request::Ports => self.ports(),
             Request::Attach => self.watching().map(|it| (Answer::Attached(it.missing()), None)),
-            Request::Look { witness, drops } => self.look(witness, drops, channel),
+            Request::Look { follow, witness, drops } => {
+                self.look((follow, witness), drops, channel)
+            }
         };
         done.unwrap_or_else(|refused| (refused, None))
     }
@@ -132,10 +135,17 @@ impl Work {
         Ok(self.watching.get_or_insert_with(begin))
     }
 
-    fn look(&mut self, witness: bool, drops: bool, channel: &Channel) -> Done {
+    fn look(
+        &mut self,
+        (follow, witness): (Option<Sample>, Option<Sample>),
+        drops: bool,
+        channel: &Channel,
+    ) -> Done {
         let watching = self.watching()?;
-        if witness {
-            watching.witness(|pause| channel.wait(pause).unwrap_or(true));
+        let mut wait = |pause| channel.wait(pause).unwrap_or(true);
+        watching.follow(follow, &mut wait);
+        if let Some(sample) = witness {
+            watching.witness(sample, wait);
         }
         let read = watching.read(drops).map_err(Answer::refused)?;
         to_document(&read)
@@ -191,7 +201,7 @@ mod tests {
             Request::Audit { netns: None },
             Request::Ports,
             Request::Attach,
-            Request::Look { witness: true, drops: true },
+            Request::Look { follow: None, witness: Some(Sample::all()), drops: true },
         ];
         let (own, other) = Channel::pair().unwrap();
         thread::spawn(move || serve(&other, Permitted::default()));

@@ -3,32 +3,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tcpwhy_core::state::{Part, Parts, Process, Served};
 use tcpwhy_live::LiveError;
 use tcpwhy_live::drops;
 use tcpwhy_live::hooks::{self, HookKind, Record, Scope, Session, Summary};
 use tcpwhy_live::netns::Netns;
-use tcpwhy_live::process::container_of;
 use tcpwhy_live::process::ports::family;
+use tcpwhy_live::sample::{Sample, Share};
 use tcpwhy_live::sockets::{Selection, Survey, Where, survey};
 
+use crate::following::Following;
 use crate::protocol::{Looked, SocketHooks};
 
 /// Hooks that run at every call of readers and senders are attached when they can support a
 /// finding. This is how long they stay attached at a time.
 const HOOKS_LOOK: Duration = Duration::from_secs(1);
-/// They observe one of 2 to the power of this many connections.
-const HOOKS_SHIFT: u32 = 3;
+/// They observe no more connections than these, if their cost is bounded.
+const HOOKS_MOST: Share = Share::EIGHTH;
 /// Share of a busy server's CPU time that they cost while they are attached (measured: 0.07 to
 /// 0.11). They pause long enough to stay within their part of the budget.
 const HOOKS_COST: f64 = 0.11;
-
-/// Number of answered requests that a reading has at most.
-const SERVED_MAX: usize = 1_000;
 
 /// Number of listening ports whose requests are followed: the size of the hook's map.
 const PORTS_MAX: usize = 1024;
@@ -53,8 +49,8 @@ pub struct Watching {
     seen: Summary,
     /// Time of these counts by the monotonic clock, ns.
     seen_ns: u64,
-    /// Requests that were answered that time, until a reading takes them.
-    served: Vec<Served>,
+    /// The hook that follows requests.
+    following: Following,
     /// The reason, if hooks could not be attached.
     lacking: Option<String>,
     /// `true` after that reason was reported.
@@ -76,7 +72,7 @@ impl Watching {
     pub fn begin(netns: Netns, pid: Option<u32>, part: Option<f64>) -> Self {
         let scope = Scope {
             netns: u32::try_from(netns.inode).ok(),
-            sample_shift: if part.is_some() { HOOKS_SHIFT } else { 0 },
+            sample: Sample::all(),
             pids: pid.into_iter().collect(),
             ports: Vec::new(),
         };
@@ -90,7 +86,7 @@ impl Watching {
             next: Instant::now(),
             seen: Summary::default(),
             seen_ns: 0,
-            served: Vec::new(),
+            following: Following::new(part),
             lacking: None,
             has_said: false,
         };
@@ -115,31 +111,36 @@ impl Watching {
         self.lacking.clone()
     }
 
-    /// Attaches the other hooks for a moment, if their pause is over. `wait` waits, and returns
-    /// whether nobody waits for the result any more.
-    pub fn witness(&mut self, wait: impl FnOnce(Duration) -> bool) {
+    /// Attaches the other hooks for a moment, to connections of `sample`, if their pause is over. `wait`
+    /// waits, and returns whether nobody waits for the result any more.
+    pub fn witness(&mut self, sample: Sample, wait: impl FnOnce(Duration) -> bool) {
         if Instant::now() < self.next {
             return;
         }
-        self.scope.ports = self.listening_ports();
+        let most = if self.rest.is_zero() { Share::ALL } else { HOOKS_MOST };
+        self.scope.sample = Sample { share: sample.share.at_most(most), ..sample };
         // Its children may have changed since the last time.
         self.scope.pids = self.pid.map(family).unwrap_or_default();
-        let hooks = [HookKind::Unread, HookKind::SndbufWait, HookKind::Served];
-        let mut session = self.attach(&hooks);
+        let session = self.attach(&[HookKind::Unread, HookKind::SndbufWait]);
         if wait(HOOKS_LOOK) {
             return;
         }
         (self.seen, self.seen_ns) = (session.summary(), hooks::monotonic_ns());
-        let offset_ns = hooks::realtime_offset_ns();
-        let records = session.poll(Duration::ZERO).unwrap_or_default();
-        let mut containers = BTreeMap::new();
-        let mut container =
-            |pid| containers.entry(pid).or_insert_with(|| container_of(pid)).clone();
-        let workers = workers(&records);
-        let served =
-            records.iter().filter_map(|it| served(it, offset_ns, &workers, &mut container));
-        self.served = served.take(SERVED_MAX).collect();
         self.next = Instant::now() + self.rest;
+    }
+
+    /// Follows the requests of `sample` through the threads of servers from now on; `None` ends that.
+    /// `wait` waits.
+    pub fn follow(&mut self, sample: Option<Sample>, wait: impl FnOnce(Duration) -> bool) {
+        let Some(sample) = sample else { return self.following.stop() };
+        if !self.following.is_due(sample) {
+            return;
+        }
+        let pids = self.pid.map(family).unwrap_or_default();
+        let ports = self.listening_ports();
+        let scope = Scope { ports, pids, sample, ..self.scope.clone() };
+        let missing = self.following.attach(&scope, wait);
+        self.lacking = self.lacking.take().or(missing);
     }
 
     /// Returns the ports at which the namespace listens; none where its sockets are not listed.
@@ -161,7 +162,8 @@ impl Watching {
         let hooked = self.hooked();
         let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let notes = self.notes();
-        let served = std::mem::take(&mut self.served);
+        self.following.read();
+        let served = self.following.take();
         let looked = Looked { hooked, served, took_ns, notes, hooks_missing: self.missing() };
         Ok(Reading { survey, drops, looked })
     }
@@ -225,80 +227,6 @@ impl Watching {
     }
 }
 
-/// Returns how many threads answered requests at each server.
-fn workers(records: &[Record]) -> BTreeMap<SocketAddr, usize> {
-    let mut tids: BTreeMap<SocketAddr, BTreeSet<u32>> = BTreeMap::new();
-    for record in records {
-        if let Record::Served(it) = record {
-            tids.entry(it.flow.source).or_default().insert(it.tid);
-        }
-    }
-    tids.into_iter().map(|(server, tids)| (server, tids.len())).collect()
-}
-
-/// Returns a request that was answered, with the parts of its time. `workers` answered at each server.
-fn served(
-    record: &Record,
-    offset_ns: i64,
-    workers: &BTreeMap<SocketAddr, usize>,
-    container: &mut impl FnMut(u32) -> Option<String>,
-) -> Option<Served> {
-    let Record::Served(it) = record else { return None };
-    let container = container(it.pid);
-    Some(Served {
-        local: it.flow.source,
-        peer: it.flow.destination,
-        process: Process { pid: it.pid.into(), command: it.command.clone(), container },
-        ready_ns: it.ready_ns.saturating_add_signed(offset_ns),
-        parts: parts(it, workers.get(&it.flow.source).copied().unwrap_or(0)),
-        waits_for: it.peer.map(|(flow, ns)| (flow.destination, ns)),
-        is_handed_over: it.is_handed_over,
-    })
-}
-
-/// Divides the time from the request's last byte to the answer's first one. As many `workers` answer
-/// requests at its server.
-fn parts(it: &hooks::Served, workers: usize) -> Parts {
-    let mut parts = Parts::default();
-    let mut blocked = |did: &hooks::States| {
-        parts.add(Part::CpuWait, did.runnable_ns);
-        parts.add(Part::Throttled, did.throttled_ns);
-        parts.add(Part::Lock, did.locked_ns);
-        parts.add(Part::Disk, did.disk_ns);
-        parts.add(Part::Memory, did.memory_ns);
-    };
-    it.unread.iter().chain(&it.serving).for_each(&mut blocked);
-    // The time of the reader before it read belongs to other requests.
-    match (it.unread, it.no_worker_free) {
-        (Some(before), true) => {
-            // A single thread that runs is an event loop.
-            let ran = if workers > 1 { Part::NoWorkerFree } else { Part::OtherRequests };
-            parts.add(ran, before.running_ns);
-            let rested_ns = before.awaiting_ns + before.sleeping_ns + before.other_ns;
-            parts.add(Part::NoWorkerFree, rested_ns);
-        }
-        (Some(before), false) => {
-            parts.add(Part::OtherRequests, before.running_ns);
-            parts.add(Part::Unread, before.awaiting_ns);
-            parts.add(Part::Sleep, before.sleeping_ns);
-            parts.add(Part::OtherCall, before.other_ns);
-        }
-        (None, true) => parts.add(Part::NoWorkerFree, it.read_ns - it.ready_ns),
-        (None, false) => parts.add(Part::Unread, it.read_ns - it.ready_ns),
-    }
-    match it.serving {
-        Some(did) => {
-            parts.add(Part::Running, did.running_ns - it.others_ns);
-            parts.add(Part::OtherRequests, it.others_ns);
-            parts.add(Part::Others, did.awaiting_ns);
-            parts.add(Part::Sleep, did.sleeping_ns);
-            parts.add(Part::OtherCall, did.other_ns);
-        }
-        None => parts.add(Part::Unknown, it.written_ns - it.read_ns),
-    }
-    parts
-}
-
 /// Packets that the kernel drops in a namespace.
 struct Dropped {
     netns: Netns,
@@ -321,66 +249,5 @@ impl Dropped {
             *self = Self::since_now(self.netns.clone());
         }
         lines
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A request that lay unread for 450 ns and was answered 1,800 ns later.
-    fn hooked(unread: bool, serving: bool) -> hooks::Served {
-        let end = |text: &str| text.parse::<SocketAddr>().expect("an end");
-        let flow =
-            hooks::Flow { source: end("10.0.0.2:80"), destination: end("10.0.0.1:9"), protocol: 6 };
-        let did = |each_ns: u64| hooks::States {
-            running_ns: 2 * each_ns,
-            runnable_ns: each_ns,
-            throttled_ns: each_ns,
-            awaiting_ns: each_ns,
-            locked_ns: each_ns,
-            disk_ns: each_ns,
-            memory_ns: each_ns,
-            sleeping_ns: each_ns,
-            other_ns: 0,
-        };
-        hooks::Served {
-            flow,
-            netns: 1,
-            pid: 7,
-            tid: 8,
-            command: "node".into(),
-            ready_ns: 1_000,
-            read_ns: 1_450,
-            written_ns: 3_250,
-            unread: unread.then(|| did(50)),
-            serving: serving.then(|| did(200)),
-            others_ns: if serving { 150 } else { 0 },
-            is_handed_over: false,
-            no_worker_free: false,
-            peer: None,
-        }
-    }
-
-    #[test]
-    fn the_parts_sum_to_the_time_of_the_server() {
-        for (unread, serving) in [(true, true), (true, false), (false, true), (false, false)] {
-            let parts = parts(&hooked(unread, serving), 1);
-            assert_eq!(parts.total_ns(), 2_250, "{parts:?}");
-            let expected = (if unread { 50 } else { 450 }, if serving { 0 } else { 1_800 });
-            assert_eq!((parts.of(Part::Unread), parts.of(Part::Unknown)), expected);
-        }
-        let parts = parts(&hooked(true, true), 1);
-        assert_eq!((parts.of(Part::Running), parts.of(Part::OtherRequests)), (250, 250));
-        assert_eq!((parts.of(Part::Throttled), parts.of(Part::Others)), (250, 200));
-    }
-
-    #[test]
-    fn a_request_that_no_worker_accepts_waits_for_one() {
-        for (unread, workers, waits) in [(true, 2, 200), (true, 1, 100), (false, 2, 450)] {
-            let one = hooks::Served { no_worker_free: true, ..hooked(unread, true) };
-            let parts = parts(&one, workers);
-            assert_eq!((parts.of(Part::NoWorkerFree), parts.total_ns()), (waits, 2_250));
-        }
     }
 }

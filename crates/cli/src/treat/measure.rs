@@ -102,7 +102,7 @@ impl Meters {
             self.capture.set_share(share)?;
             if share.value() < captured.value() {
                 let selection = self.capture.selection();
-                self.sliding.keep_only(|flow| selection.has(flow));
+                self.sliding.keep_only(|flow| selection.sample.has(flow));
             }
         }
         Ok(())

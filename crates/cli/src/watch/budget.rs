@@ -3,7 +3,7 @@
 
 use super::state::STATE_PART;
 use std::time::Duration;
-use tcpwhy_live::capture::Share;
+use tcpwhy_live::sample::Share;
 
 /// Share of a budget that reports may take before fewer connections are captured.
 pub const REPORTS_PART: f64 = 0.25;

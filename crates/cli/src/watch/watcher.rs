@@ -20,7 +20,8 @@ use tcpwhy_core::capture::{Block, InputSummary};
 use tcpwhy_core::model::Report;
 use tcpwhy_core::pipeline::{Options, Sliding};
 use tcpwhy_core::report::{Look, text};
-use tcpwhy_live::capture::{Capture, Link, Means, Share};
+use tcpwhy_live::capture::{Capture, Link, Means};
+use tcpwhy_live::sample::Share;
 use tcpwhy_live::sys::process;
 
 /// Interval at which the target and the CPU time are checked.
@@ -246,7 +247,7 @@ impl<'a> Watcher<'a> {
             self.leaves = None;
             self.share = self.capture.share();
             let selection = self.capture.selection();
-            self.sliding.keep_only(|flow| selection.has(flow));
+            self.sliding.keep_only(|flow| selection.sample.has(flow));
         }
         if self.target.has_other_ports() {
             self.capture.set_ends(self.target.ends())?;
@@ -312,7 +313,7 @@ impl<'a> Watcher<'a> {
         let mut report = self.sliding.report(&inputs);
         let frames = self.window.iter().fold(Frames::default(), |sum, it| sum.with(it));
         self.complete(&mut report, frames.share().unwrap_or(self.share.value()));
-        self.state.ask(&report);
+        self.state.ask(&report, self.capture.selection().sample);
         self.weigh(&mut report, Duration::ZERO);
         self.cut_out(&report);
         let served = self.state.served(&report);
@@ -419,7 +420,7 @@ impl<'a> Watcher<'a> {
         let inputs = [self.input()];
         let mut report = self.sliding.whole(&inputs);
         self.complete(&mut report, mean);
-        self.state.ask(&report);
+        self.state.ask(&report, self.capture.selection().sample);
         self.weigh(&mut report, STATE_WAIT);
         self.cut_out(&report);
         let cost = self.cost(true);

@@ -34,13 +34,14 @@ use tcpwhy_core::filter::Ends;
 
 use crate::error::LiveError;
 use crate::netns::Netns;
+use crate::sample::{Sample, Share};
 use crate::sys::packet as device;
 use order::Order;
 use packet::PacketSocket;
 pub use packet::packet_socket;
 pub use programs::Fallback;
 use programs::Programs;
-pub use selection::{Selection, Share};
+pub use selection::Selection;
 
 /// Interface name that means all interfaces.
 pub const ANY: &str = "any";
@@ -244,7 +245,7 @@ impl Capture {
 
     /// Returns the share of the connections that is captured.
     pub fn share(&self) -> Share {
-        self.selection.share
+        self.selection.sample.share
     }
 
     /// Returns the present selection of packets.
@@ -257,7 +258,8 @@ impl Capture {
     /// # Errors
     /// The kernel refuses the filter.
     pub fn set_share(&mut self, share: Share) -> Result<(), LiveError> {
-        let selection = Selection { share, ..self.selection.clone() };
+        let sample = Sample { share, ..self.selection.sample };
+        let selection = Selection { sample, ..self.selection.clone() };
         self.source.select(&selection)?;
         self.selection = selection;
         Ok(())

@@ -97,7 +97,7 @@ impl Programs {
             // The link header does not have the length of Ethernet's.
             _ => return Err(Fallback::NoEthernet),
         };
-        let kept = (selection.snap_bytes, selection.seed);
+        let kept = (selection.snap_bytes, selection.sample.seed);
         let hook = FramesHook::attach(name, egress, kept, wanted.ring_bytes);
         let hook = hook.map_err(Fallback::Lacking)?;
         let mut programs = Self { hook, hardware, emptied: None };
@@ -106,7 +106,7 @@ impl Programs {
     }
 
     fn choose(&mut self, selection: &Selection) {
-        self.hook.set_limit(selection.share.limit().unwrap_or(0));
+        self.hook.set_limit(selection.sample.share.limit().unwrap_or(0));
         // The core checks the addresses and ports as well, so a term that is too long is left to
         // it.
         let terms = selection.ends.iter().filter_map(term).take(TERMS_MAX);

@@ -5,12 +5,10 @@
 //! Offsets count from the IP header, where packets of a `SOCK_DGRAM` packet socket begin. The
 //! kernel usually keeps a VLAN tag outside the packet; a second tag precedes the IP header.
 
-use std::hash::{BuildHasher, RandomState};
-
 use tcpwhy_core::filter::{Ends, Values};
-use tcpwhy_core::wire::FlowKey;
 
 use super::bpf::{self, Assembler, Instruction, Label, Width};
+use crate::sample::{ADDRESS_FACTOR, MIXING, PORT_FACTOR, Sample};
 
 /// The packets to keep.
 #[derive(Debug, Clone)]
@@ -19,95 +17,14 @@ pub struct Selection {
     pub ends: Vec<Ends>,
     /// Bytes kept of a TCP segment, from its IP header on.
     pub snap_bytes: u32,
-    /// Share of the connections that is kept.
-    pub share: Share,
-    /// Secret of the hash by which connections are chosen.
-    pub seed: u32,
+    /// The connections that are kept of these.
+    pub sample: Sample,
 }
 
 impl Selection {
     /// Selects all connections that match `ends`, with segments cut to `snap_bytes`.
     pub fn new(ends: &[Ends], snap_bytes: u32) -> Self {
-        let seed = RandomState::new().hash_one(0) as u32;
-        Self { ends: ends.to_vec(), snap_bytes, share: Share::ALL, seed }
-    }
-}
-
-impl Selection {
-    /// Returns whether the share includes this connection, by the same arithmetic as in the kernel.
-    pub fn has(&self, flow: &FlowKey) -> bool {
-        let Some(limit) = self.share.limit() else { return true };
-        let (low, high) = (&flow.low, &flow.high);
-        let words = |address: &[u8; 16]| u128::from_be_bytes(*address);
-        let mut folded = words(&low.address) ^ words(&high.address);
-        folded ^= folded >> 64;
-        let addresses = (folded ^ folded >> 32) as u32;
-        let ports = u32::from(low.port ^ high.port).wrapping_mul(PORT_FACTOR);
-        let mut hash = addresses.wrapping_mul(ADDRESS_FACTOR) ^ ports ^ self.seed;
-        for (shift, factor) in MIXING {
-            hash = (hash ^ hash >> shift).wrapping_mul(factor);
-        }
-        hash < limit
-    }
-}
-
-/// Odd numbers without a pattern, by which hashes are multiplied.
-const PORT_FACTOR: u32 = 0x85eb_ca6b;
-const ADDRESS_FACTOR: u32 = 0x9e37_79b1;
-/// Shifts and factors that spread each bit over the word.
-const MIXING: [(u32, u32); 2] = [(15, 0xc2b2_ae35), (13, 0x27d4_eb2f)];
-
-/// A share of connections: one of 2ⁿ. Those of a smaller share are among those of a larger one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share(u32);
-
-impl Share {
-    /// Every connection.
-    pub const ALL: Self = Self(0);
-    /// The smallest share, one connection of 4096.
-    pub const LEAST: Self = Self(12);
-
-    /// Returns the smallest share that is not below `part`.
-    pub fn not_below(part: f64) -> Self {
-        let mut share = Self::ALL;
-        while share != Self::LEAST && share.halved().value() >= part {
-            share = share.halved();
-        }
-        share
-    }
-
-    /// Returns half of this share.
-    pub fn halved(self) -> Self {
-        Self(self.0 + 1).min(Self::LEAST)
-    }
-
-    /// Returns twice this share.
-    pub fn doubled(self) -> Self {
-        Self(self.0.saturating_sub(1))
-    }
-
-    fn min(self, least: Self) -> Self {
-        Self(self.0.min(least.0))
-    }
-
-    /// Returns the share as a number, 1 for all.
-    pub fn value(self) -> f64 {
-        1.0 / f64::from(1u32 << self.0)
-    }
-
-    /// Returns the factor that converts a count of captured connections to an estimate for all.
-    pub fn scale(self) -> u64 {
-        1 << self.0
-    }
-
-    /// Hashes below this are kept; `None` is all of them.
-    pub(super) fn limit(self) -> Option<u32> {
-        (self.0 > 0).then(|| 1 << (32 - self.0))
-    }
-
-    /// Returns whether the share is less than all.
-    pub fn is_part(self) -> bool {
-        self.0 > 0
+        Self { ends: ends.to_vec(), snap_bytes, sample: Sample::all() }
     }
 }
 
@@ -234,7 +151,7 @@ impl<'s> Writer<'s> {
         self.keep_connection(whole, self.selection.snap_bytes);
         self.program.here(fragment);
         // Fragments after the first have no ports: whether their connection is kept is not known.
-        if self.selection.share.is_part() {
+        if self.selection.sample.share.is_part() {
             self.program.goto(self.drop);
         } else {
             self.keep_connection(part, WHOLE);
@@ -301,7 +218,7 @@ impl<'s> Writer<'s> {
         for term in &self.selection.ends {
             self.term(term, at);
         }
-        if let Some(limit) = self.selection.share.limit() {
+        if let Some(limit) = self.selection.sample.share.limit() {
             self.sample(at, limit);
         }
         self.program.keep(bytes);
@@ -413,7 +330,7 @@ impl<'s> Writer<'s> {
         }
         self.program.multiply(ADDRESS_FACTOR);
         self.fold_with(1);
-        self.program.xor(self.selection.seed);
+        self.program.xor(self.selection.sample.seed);
         for (shift, factor) in MIXING {
             self.program.store(0);
             self.program.shift_right(shift);

@@ -16,8 +16,6 @@ _Static_assert(sizeof(struct flow) == 44, "flow.rs: FLOW_BYTES");
 
 enum { IPPROTO_ICMP_ = 1, IPPROTO_TCP_ = 6, IPPROTO_UDP_ = 17, AF_INET_ = 2, AF_INET6_ = 10 };
 
-#define BE16(value) __builtin_bswap16(value)
-
 INLINE u32 netns_of(struct sock *sk) {
     return READ(READ(sk->__sk_common.skc_net.net)->ns.inum);
 }
@@ -55,19 +53,20 @@ INLINE int flow_of_sock(struct sock *sk, struct flow *flow) {
 
 // Whether the connection of a socket is one of those that are looked at: the same at both ends. It
 // is called for each event and reads the socket without a helper; `sk` has to be an argument of the
-// tracepoint. `Flow::is_sampled` in flow.rs computes the same.
+// tracepoint.
 INLINE int is_sampled(struct sock *sk) {
-    if (scope_sample_shift == 0)
+    if (scope_sample_limit == 0)
         return 1;
-    u32 hash = (u16)(sk->__sk_common.skc_dport ^ BE16(sk->__sk_common.skc_num));
+    u32 folded;
     if (sk->__sk_common.skc_family == AF_INET6_) {
         u32 *peer = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32;
         u32 *own = sk->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32;
-        hash ^= peer[0] ^ peer[1] ^ peer[2] ^ peer[3] ^ own[0] ^ own[1] ^ own[2] ^ own[3];
+        folded = peer[0] ^ peer[1] ^ peer[2] ^ peer[3] ^ own[0] ^ own[1] ^ own[2] ^ own[3];
     } else {
-        hash ^= sk->__sk_common.skc_daddr ^ sk->__sk_common.skc_rcv_saddr;
+        folded = sk->__sk_common.skc_daddr ^ sk->__sk_common.skc_rcv_saddr;
     }
-    return hash * 0x9e3779b1 >> (32 - scope_sample_shift) == 0;
+    u16 ports = BE16(sk->__sk_common.skc_dport) ^ sk->__sk_common.skc_num;
+    return sample_hash(folded, ports, scope_sample_seed) < scope_sample_limit;
 }
 
 // Sockets of TCP in the namespace that is looked at.

@@ -19,30 +19,6 @@ pub struct Flow {
     pub protocol: u8,
 }
 
-/// Greatest value of the shift: one connection in 65,536 is then observed.
-pub(super) const SAMPLE_SHIFT_MAX: u32 = 16;
-
-impl Flow {
-    /// Returns whether hooks with this [`sample_shift`] include the connection. The order of its
-    /// ends does not matter.
-    ///
-    /// [`sample_shift`]: super::Scope::sample_shift
-    pub fn is_sampled(&self, sample_shift: u32) -> bool {
-        let shift = sample_shift.min(SAMPLE_SHIFT_MAX);
-        let address = |ip: IpAddr| match ip {
-            IpAddr::V4(ip) => u32::from_ne_bytes(ip.octets()),
-            IpAddr::V6(ip) => {
-                let octets = ip.octets();
-                let words = octets.as_chunks::<4>().0.iter();
-                words.fold(0, |sum, word| sum ^ u32::from_ne_bytes(*word))
-            }
-        };
-        let port = u32::from((self.source.port() ^ self.destination.port()).to_be());
-        let hash = address(self.source.ip()) ^ address(self.destination.ip()) ^ port;
-        shift == 0 || hash.wrapping_mul(0x9e37_79b1) >> (32 - shift) == 0
-    }
-}
-
 /// A flow with the namespace that it was seen in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct HookedFlow {

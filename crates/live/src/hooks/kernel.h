@@ -185,10 +185,23 @@ INLINE void count_lost(void) {
         __sync_fetch_and_add(known, 1);
 }
 
+#define BE16(value) __builtin_bswap16(value)
+#define BE32(value) __builtin_bswap32(value)
+
+// Hash of a connection by the XOR of its addresses' words in network order, and of its ports in host
+// order. `Sample::has` in sample.rs computes the same.
+INLINE u32 sample_hash(u32 folded, u32 ports, u32 seed) {
+    u32 hash = (BE32(folded) * 0x9e3779b1) ^ (ports * 0x85ebca6b) ^ seed;
+    hash = (hash ^ hash >> 15) * 0xc2b2ae35;
+    return (hash ^ hash >> 13) * 0x27d4eb2f;
+}
+
 // Network namespace to look at, by its inode; 0 looks at all. Set before the program is loaded.
 const volatile u32 scope_netns = 0;
 
-// A hook that samples looks at one of 2^n connections. Set before the program is loaded.
-const volatile u32 scope_sample_shift = 0;
+// A hook that samples looks at connections whose hash with the seed is below the limit; 0: at all. The
+// seed is set before the program is loaded, the limit at any time.
+volatile u32 scope_sample_limit SEC(".data") = 0;
+const volatile u32 scope_sample_seed = 0;
 
 char licence[] SEC("license") = "Dual MIT/GPL";

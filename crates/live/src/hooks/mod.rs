@@ -39,7 +39,7 @@
 //!
 //! While they are attached, `drop`, `retransmit` and `state` cost nothing for each request;
 //! `unread` and `sndbuf_wait` run at each receive and send call, and `served` also whenever a processor
-//! changes to another thread; [`Scope::sample_shift`] lowers what they cost.
+//! changes to another thread; [`Scope::sample`] lowers what they cost.
 //!
 //! Counts that may grow by 100,000 a second are kept in maps in the kernel. A map that is full, or
 //! a ring that was read too late, is counted in [`Summary::lost`].
@@ -61,10 +61,11 @@ mod unavailable;
 mod unread;
 
 use std::collections::BTreeMap;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 use std::{fs, io};
 
+use aya::sys::{Stats, enable_stats};
 use aya::{Btf, Endianness};
 use serde::Serialize;
 
@@ -74,13 +75,14 @@ pub use object::chain;
 pub use options::{Call, What};
 pub use program::BUILT;
 pub use retransmit::Retransmits;
-pub use served::{Served, States};
+pub use served::{SLOW_NS as SERVED_SLOW_NS, Served, States};
 pub use sndbuf_wait::SndbufWait;
 pub use state::StateChange;
 pub use table::HookKind;
 pub use unavailable::{Lack, Unavailable, before_loading};
 pub use unread::Unread;
 
+use crate::sample::Sample;
 pub use crate::sys::clock::{monotonic_ns, realtime_offset_ns};
 use crate::sys::{process, wait};
 use object::Object;
@@ -100,10 +102,9 @@ pub struct Scope {
     /// Ports of listeners: [`HookKind::Served`] looks at connections that came to these and no
     /// others.
     pub ports: Vec<u16>,
-    /// [`HookKind::Unread`], [`HookKind::SndbufWait`] and [`HookKind::Served`], which run at each
-    /// receive and send call, look at one of 2 to the power of this many connections: those that [`Flow::is_sampled`]
-    /// names, the same at both ends.
-    pub sample_shift: u32,
+    /// Connections at which [`HookKind::Unread`], [`HookKind::SndbufWait`] and [`HookKind::Served`]
+    /// look, which run at each receive and send call.
+    pub sample: Sample,
 }
 
 impl Scope {
@@ -121,6 +122,14 @@ pub struct Session {
     /// Values of `enum skb_drop_reason` of the running kernel.
     reasons: BTreeMap<u32, String>,
     functions: Functions,
+    /// While it is open, the kernel measures how long programs run.
+    measured: Option<OwnedFd>,
+}
+
+/// Fills in the processes and ports that a hook looks at.
+fn choose(object: &mut Object, scope: &Scope) -> Result<(), String> {
+    object.choose("pids", &scope.pids, 1)?;
+    object.choose("ports", &scope.ports, 0)
 }
 
 /// A single event.
@@ -185,15 +194,51 @@ impl Session {
     fn attach(&mut self, hook: HookKind, btf: &Btf) -> Result<(), String> {
         let Some(elf) = (hook.row().program)() else { return Ok(()) };
         let mut object = Object::load(elf, btf, &self.scope)?;
-        object.choose("pids", &self.scope.pids, 1)?;
-        object.choose("ports", &self.scope.ports, 0)?;
+        choose(&mut object, &self.scope)?;
         self.hooks.insert(hook, object);
+        Ok(())
+    }
+
+    /// Detaches the hooks, which stay loaded: [`Self::resume`] takes a small part of the time that
+    /// [`Self::open`] takes.
+    pub fn pause(&mut self) {
+        self.measured = None;
+        self.hooks.values_mut().for_each(Object::detach);
+    }
+
+    /// Attaches the hooks again after [`Self::pause`], now to the processes, ports and share of
+    /// connections of `scope`, which is as that of [`Self::open`] otherwise.
+    ///
+    /// # Errors
+    /// The kernel refuses, for this reason.
+    pub fn resume(&mut self, scope: &Scope) -> Result<(), String> {
+        self.scope = scope.clone();
+        for (kind, object) in &mut self.hooks {
+            (kind.row().clear)(object);
+            object.clear::<2, 4>("ports");
+            object.clear::<4, 4>("pids");
+            object.set_share(scope.sample.share)?;
+            choose(object, scope)?;
+            object.attach()?;
+        }
         Ok(())
     }
 
     /// Returns whether a hook is attached.
     pub fn has(&self, hook: HookKind) -> bool {
         self.hooks.contains_key(&hook)
+    }
+
+    /// Lets the kernel measure from now on how long the hooks run, in which each run takes some 40 ns
+    /// more (`BPF_ENABLE_STATS`, Linux 5.8). Returns whether it does.
+    pub fn measure(&mut self) -> bool {
+        self.measured = enable_stats(Stats::RunTime).ok();
+        self.measured.is_some()
+    }
+
+    /// Returns how long the hooks ran since [`Self::measure`], on all CPUs.
+    pub fn run_time(&self) -> Duration {
+        self.hooks.values().map(Object::run_time).sum()
     }
 
     /// Records of the hooks that write some, which came since the last call;

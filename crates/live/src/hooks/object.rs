@@ -3,18 +3,23 @@
 
 use std::fmt::Write;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use aya::maps::{Array, HashMap, MapData, RingBuf};
-use aya::programs::Program;
+use aya::programs::tp_btf::BtfTracePointLinkId;
+use aya::programs::{BtfTracePoint, Program};
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
 
 use super::Scope;
-use super::flow::SAMPLE_SHIFT_MAX;
+use super::served::SLOW_NS;
+use crate::sample::Share;
 
 /// A hook in the kernel. Its programs are attached by descriptors of this process: the kernel
 /// detaches them when the process ends, however it ends.
 pub(super) struct Object {
     ebpf: Ebpf,
+    /// Links of the programs that are attached, with their names.
+    links: Vec<(String, BtfTracePointLinkId)>,
     /// Records, where the hook writes some.
     ring: Option<RingBuf<MapData>>,
 }
@@ -23,18 +28,68 @@ impl Object {
     /// Loads a compiled hook and attaches each of its programs to the BTF tracepoint that its
     /// section names. A refusal of the kernel is returned as a sentence.
     pub(super) fn load(elf: &[u8], btf: &Btf, scope: &Scope) -> Result<Self, String> {
-        let (netns, shift) = (scope.netns.unwrap_or(0), scope.sample_shift.min(SAMPLE_SHIFT_MAX));
+        let netns = scope.netns.unwrap_or(0);
+        let limit = scope.sample.share.limit().unwrap_or(0);
         let mut loader = EbpfLoader::new();
         loader.btf(Some(btf));
         loader.override_global("scope_netns", &netns, true);
-        loader.override_global("scope_sample_shift", &shift, true);
+        loader.override_global("scope_sample_limit", &limit, true);
+        loader.override_global("scope_slow_ns", &SLOW_NS, false);
+        loader.override_global("scope_sample_seed", &scope.sample.seed, true);
         let mut ebpf = loader.load(elf).map_err(|error| chain(&error))?;
         let names: Vec<String> = ebpf.programs().map(|(name, _)| name.to_owned()).collect();
         for name in names {
-            attach(&mut ebpf, &name, btf)?;
+            // Programs are named as the tracepoint that they are attached to.
+            program(&mut ebpf, &name).load(&name, btf).map_err(|error| chain(&error))?;
         }
         let ring = ebpf.take_map("ring").map(RingBuf::try_from).transpose();
-        Ok(Self { ebpf, ring: ring.map_err(|error| chain(&error))? })
+        let ring = ring.map_err(|error| chain(&error))?;
+        let mut object = Self { ebpf, links: Vec::new(), ring };
+        object.attach()?;
+        Ok(object)
+    }
+
+    /// Attaches the programs that are not attached.
+    pub(super) fn attach(&mut self) -> Result<(), String> {
+        let names: Vec<String> = self.ebpf.programs().map(|(name, _)| name.to_owned()).collect();
+        for name in names {
+            if self.links.iter().all(|(attached, _)| *attached != name) {
+                let link = program(&mut self.ebpf, &name).attach().map_err(|it| chain(&it))?;
+                self.links.push((name, link));
+            }
+        }
+        Ok(())
+    }
+
+    /// Detaches the programs, which stay loaded with their maps.
+    pub(super) fn detach(&mut self) {
+        for (name, link) in self.links.drain(..) {
+            // There is no link whose end the kernel refuses.
+            let _ = program(&mut self.ebpf, &name).detach(link);
+        }
+    }
+
+    /// Looks from now on at this share of the connections.
+    pub(super) fn set_share(&mut self, share: Share) -> Result<(), String> {
+        let Some(map) = self.ebpf.map_mut(".data") else { return Ok(()) };
+        let mut map = Array::<&mut MapData, u32>::try_from(map).map_err(|error| chain(&error))?;
+        map.set(0, share.limit().unwrap_or(0), 0).map_err(|error| chain(&error))
+    }
+
+    /// Removes all entries of a hash map.
+    pub(super) fn clear<const K: usize, const V: usize>(&mut self, map: &str) {
+        let mut all: Vec<[u8; K]> = Vec::new();
+        self.each::<K, V>(map, |key, _| all.push(*key));
+        self.remove::<K, V>(map, &all);
+    }
+
+    fn remove<const K: usize, const V: usize>(&mut self, map: &str, keys: &[[u8; K]]) {
+        let Some(map) = self.ebpf.map_mut(map) else { return };
+        let Ok(mut map) = HashMap::<&mut MapData, [u8; K], [u8; V]>::try_from(map) else { return };
+        for key in keys {
+            // The key may not exist any more.
+            let _ = map.remove(key);
+        }
     }
 
     /// Fills in what the hook looks at, with the first value of each, if it has a map of that name.
@@ -88,12 +143,13 @@ impl Object {
                 idle.push(*key);
             }
         });
-        let Some(map) = self.ebpf.map_mut(map) else { return };
-        let Ok(mut map) = HashMap::<&mut MapData, [u8; K], [u8; V]>::try_from(map) else { return };
-        for key in idle {
-            // The key may not exist any more.
-            let _ = map.remove(&key);
-        }
+        self.remove::<K, V>(map, &idle);
+    }
+
+    /// Returns how long its programs ran, while the kernel measures that.
+    pub(super) fn run_time(&self) -> Duration {
+        let all = self.ebpf.programs().filter_map(|(_, program)| program.info().ok());
+        all.map(|it| it.run_time()).sum()
     }
 
     /// Returns the value of a counter: the only entry of an array.
@@ -103,14 +159,11 @@ impl Object {
     }
 }
 
-fn attach(ebpf: &mut Ebpf, name: &str, btf: &Btf) -> Result<(), String> {
+fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> &'a mut BtfTracePoint {
     let Some(Program::BtfTracePoint(program)) = ebpf.program_mut(name) else {
         unreachable!("all programs of the hooks are BTF tracepoints")
     };
-    // Programs are named as the tracepoint that they are attached to.
-    program.load(name, btf).map_err(|error| chain(&error))?;
-    program.attach().map_err(|error| chain(&error))?;
-    Ok(())
+    program
 }
 
 /// Returns an error with its sources in one line, without the verifier's log.

@@ -17,11 +17,18 @@ pub(super) struct Row {
     pub read: fn(&Session, &Object, &mut Summary),
     /// Removes counts whose last event was before this time, ns.
     pub forget: fn(&mut Object, u64),
+    /// Removes what it knows, before it is attached again after a pause.
+    pub clear: fn(&mut Object),
 }
 
 /// The values that a row does not state.
-const PLAIN: Row =
-    Row { program: || None, record: |_, _| None, read: |_, _, _| {}, forget: |_, _| {} };
+const PLAIN: Row = Row {
+    program: || None,
+    record: |_, _| None,
+    read: |_, _, _| {},
+    forget: |_, _| {},
+    clear: |_| {},
+};
 
 macro_rules! hooks {
     ($($(#[$doc:meta])* $kind:ident in $folder:ident { $($row:tt)* })*) => {
@@ -87,6 +94,7 @@ hooks! {
             let served = served::parse(bytes).filter(|it| scope.has_process(Some(it.pid)));
             served.map(|it| Record::Served(Box::new(it)))
         },
+        clear: served::clear,
         ..PLAIN
     }
     /// Connections that open and close: [`Record::State`].

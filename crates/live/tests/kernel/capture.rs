@@ -13,9 +13,10 @@ use tcpwhy_core::capture::Block;
 use tcpwhy_core::filter::Filter;
 use tcpwhy_core::wire::{FlowHasher, FlowKey, Packet, Segment, TcpFlags, decode};
 use tcpwhy_live::LiveError;
-use tcpwhy_live::capture::{ANY, Capture, Link, Means, Share, Wanted};
+use tcpwhy_live::capture::{ANY, Capture, Link, Means, Wanted};
 use tcpwhy_live::hooks;
 use tcpwhy_live::netns::Netns;
+use tcpwhy_live::sample::Share;
 
 /// A namespace that is removed when dropped.
 struct Namespace(String);
@@ -155,7 +156,7 @@ fn half_of_the_connections(namespace: &Namespace, interface: &str) {
     assert!((16..=48).contains(&seen.len()), "{} of 64", seen.len());
     for (flow, seen) in &seen {
         assert_eq!((seen.syns, seen.fins, seen.bytes), (2, 2, [300, 3000]), "{flow:?}");
-        assert!(capture.selection().has(flow), "{flow:?}");
+        assert!(capture.selection().sample.has(flow), "{flow:?}");
     }
     // The kernel may take a new filter while the capture runs.
     capture.set_share(Share::ALL).expect("a filter");

@@ -6,9 +6,11 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+use tcpwhy_core::wire::FlowKey;
 use tcpwhy_live::diag::TcpState;
 use tcpwhy_live::hooks::{Call, Flow, HookKind, Record, Scope, Session, StateChange, Unread, What};
 use tcpwhy_live::netns::Netns;
+use tcpwhy_live::sample::{Sample, Share};
 
 /// A namespace with its loopback interface up; deleted when dropped.
 pub struct Place(String);
@@ -34,8 +36,8 @@ impl Place {
         self.open_with(kind, Scope::default())
     }
 
-    fn open_sampled(&self, kind: HookKind, sample_shift: u32) -> Session {
-        self.open_with(kind, Scope { sample_shift, ..Scope::default() })
+    fn open_sampled(&self, kind: HookKind, sample: Sample) -> Session {
+        self.open_with(kind, Scope { sample, ..Scope::default() })
     }
 
     /// As `scope` says, in this namespace and process.
@@ -135,7 +137,8 @@ fn a_socket_closed_with_unread_data_keeps_its_count() {
 fn a_sample_has_whole_connections_at_both_ends() {
     let Some(place) = Place::new("sample") else { return };
     for host in ["127.0.0.1", "[::1]"] {
-        let session = place.open_sampled(HookKind::Unread, 2);
+        let sample = Sample { share: Share::ALL.halved().halved(), ..Sample::all() };
+        let session = place.open_sampled(HookKind::Unread, sample);
         let listener = place.inside(|| TcpListener::bind(format!("{host}:0")).expect("a port"));
         let to = listener.local_addr().expect("an address");
         let mut sockets = Vec::new();
@@ -149,7 +152,7 @@ fn a_sample_has_whole_connections_at_both_ends() {
             sockets.extend([client, server]);
         }
         let mut wanted: Vec<Flow> = sockets.iter().map(flow).collect();
-        wanted.retain(|flow| flow.is_sampled(2));
+        wanted.retain(|it| sample.has(&FlowKey::new(it.source.into(), it.destination.into()).0));
         wanted.sort_unstable();
         let mut seen: Vec<Flow> = session.summary().unread.iter().map(|it| it.flow).collect();
         seen.sort_unstable();

@@ -98,6 +98,31 @@ fn what_the_thread_of_a_request_did_is_timed_by_state() {
 }
 
 #[test]
+fn a_hook_that_is_attached_again_begins_anew_with_the_connections_of_its_scope() {
+    let Some(place) = Place::new("paused") else { return };
+    let (listener, at, mut session) = served(&place);
+    let server = serve(listener, || thread::sleep(Duration::from_millis(5)));
+    let mut client = place.inside(|| TcpStream::connect(at).expect("accepted"));
+    ask(&mut client);
+    assert_eq!(records(&mut session).len(), 1);
+    session.pause();
+    ask(&mut client);
+    assert!(records(&mut session).is_empty(), "it is detached");
+    let scope = Scope { ports: vec![at.port()], ..Scope::default() };
+    session.resume(&scope).expect("root can attach it");
+    ask(&mut client);
+    let [one] = &records(&mut session)[..] else { panic!("one request") };
+    let did = one.serving.expect("its own thread answered");
+    assert!(one.unread.is_none() && did.sleeping_ns / MS >= 4, "{one:?}");
+    session.pause();
+    session.resume(&Scope { ports: vec![at.port().wrapping_add(1)], ..scope }).expect("root");
+    ask(&mut client);
+    assert!(records(&mut session).is_empty(), "another port");
+    client.write_all(b".").expect("it is sent");
+    server.join().expect("no panic");
+}
+
+#[test]
 fn a_request_is_followed_to_the_thread_that_is_woken_for_it() {
     let Some(place) = Place::new("handed") else { return };
     let (listener, at, mut session) = served(&place);

@@ -4,8 +4,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use tcpwhy_core::findings::NOT_RECEIVED;
-use tcpwhy_core::model::{Cause, Report};
+use tcpwhy_core::model::{Cause, Report, SlowExchange};
 use tcpwhy_core::state::{Process, Served, State, weigh, weigh_served};
+use tcpwhy_live::hooks::SERVED_SLOW_NS;
+use tcpwhy_live::sample::Sample;
 use tcpwhy_privileged::{Helper, HelperError, Looked, Request, SocketHooks};
 
 /// Share of a budget for reading sockets; the rest is for capturing and reporting, which go on
@@ -57,6 +59,12 @@ fn is_witnessed(cause: Cause) -> bool {
     cause.is_of_server_time() || matches!(cause, Cause::SendBuffer | Cause::ZeroWindow)
 }
 
+/// Returns whether hooks can show the parts of an exchange: the server took most of it, and long enough
+/// to be recorded ([`SERVED_SLOW_NS`]).
+fn is_slow_at_server(exchange: &SlowExchange) -> bool {
+    exchange.server_ns >= SERVED_SLOW_NS && 2 * exchange.server_ns >= exchange.wall_ns
+}
+
 /// Returns the share of one CPU that reading may take with this `budget`.
 pub fn share(budget: Option<f64>) -> f64 {
     budget.map_or(SHARE, |budget| budget * STATE_PART)
@@ -93,12 +101,16 @@ impl Reader {
         self.helper.cpu_time()
     }
 
-    /// Requests a reading, unless the pause after the last one is not over.
-    pub fn ask(&mut self, report: &Report) {
+    /// Requests a reading, unless the pause after the last one is not over. Connections of `sample` are
+    /// captured.
+    pub fn ask(&mut self, report: &Report, sample: Sample) {
         let arrives = |(name, _): &(&str, _)| NOT_RECEIVED.contains(name);
         if self.awaited == Awaited::Nothing && Instant::now() >= self.next {
+            let is_supported = report.findings.iter().any(|it| is_witnessed(it.cause));
+            let is_slow = report.slowest.iter().any(is_slow_at_server);
             let wanted = Request::Look {
-                witness: report.findings.iter().any(|it| is_witnessed(it.cause)),
+                follow: (is_supported || is_slow).then_some(sample),
+                witness: is_supported.then_some(sample),
                 drops: report.findings.iter().any(|it| it.facts.iter().any(arrives)),
             };
             self.request(&wanted, Awaited::Looked);
@@ -190,5 +202,31 @@ fn add(state: &mut State, hooked: Vec<SocketHooks>) {
             let pid = pid.into();
             socket.process.get_or_insert(Process { pid, command, container: None });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+
+    #[test]
+    fn hooks_follow_requests_that_are_slow_at_the_server() {
+        let took = |server_ns, wall_ns| {
+            let end = |text: &str| text.parse::<SocketAddr>().expect("an end").into();
+            is_slow_at_server(&SlowExchange {
+                client: end("10.0.0.1:50000"),
+                server: end("10.0.0.2:80"),
+                exchange: 1,
+                kind: "GET /".into(),
+                start_ns: 0,
+                wall_ns,
+                server_ns,
+                cause: None,
+            })
+        };
+        assert!(took(1_000_000, 2_000_000));
+        assert!(!took(1_000_000, 2_000_001), "the network took most of it");
+        assert!(!took(999_999, 999_999), "hooks do not record it");
     }
 }

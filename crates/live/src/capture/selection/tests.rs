@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::capture::bpf::machine::{Packet, run};
+use crate::sample::Share;
 use std::net::{IpAddr, SocketAddr};
 use tcpwhy_core::filter::Filter;
-use tcpwhy_core::wire::Endpoint;
+use tcpwhy_core::wire::{Endpoint, FlowKey};
 
 const SNAP: u32 = 96;
 
@@ -140,9 +141,10 @@ fn many_values_make_a_program_that_the_kernel_takes() {
 
 #[test]
 fn both_directions_and_every_packet_of_a_connection_share_its_fate() {
-    let mut selection = Selection { share: Share::ALL.halved(), ..Selection::new(&[], SNAP) };
+    let mut selection = Selection::new(&[], SNAP);
+    selection.sample.share = Share::ALL.halved();
     for seed in [0, 1, 0xdead_beef] {
-        selection.seed = seed;
+        selection.sample.seed = seed;
         for server in ["10.0.0.2:80", "127.0.0.1:80", "[2001:db8::2]:80"] {
             let mut chosen = 0;
             for port in 32_768..33_792 {
@@ -158,7 +160,11 @@ fn both_directions_and_every_packet_of_a_connection_share_its_fate() {
                 let tagged = [&[0x20, 0x64][..], &protocol_of(&there).to_be_bytes()[2..], &there];
                 assert_eq!(kept, kept_of(&selection, &tagged.concat(), VLANS[0]));
                 assert_eq!(kept, kept_of(&selection, &there, VLANS[0]));
-                assert_eq!(kept > 0, selection.has(&flow(&client, server)), "{client} {server}");
+                assert_eq!(
+                    kept > 0,
+                    selection.sample.has(&flow(&client, server)),
+                    "{client} {server}"
+                );
                 chosen += u32::from(kept > 0);
             }
             assert!((450..=574).contains(&chosen), "{server}: {chosen} of 1024");
@@ -171,7 +177,8 @@ fn a_smaller_share_is_part_of_a_larger_one() {
     let (mut kept, all) = (Vec::new(), Selection::new(&[], SNAP));
     let mut share = Share::ALL;
     for _ in 0..4 {
-        let selection = Selection { share, ..all.clone() };
+        let sample = Sample { share, ..all.sample };
+        let selection = Selection { sample, ..all.clone() };
         let is_kept = |port: &u16| {
             kept_of(&selection, &packet(TCP, &format!("10.0.0.1:{port}"), "10.0.0.2:80"), IPV4) > 0
         };

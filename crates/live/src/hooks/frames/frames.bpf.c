@@ -49,8 +49,6 @@ enum { ETHERNET_BYTES = 14, WHOLE = 1 << 16 };
 enum { IPV4 = 0x0800, IPV6 = 0x86dd, VLAN = 0x8100, SERVICE_VLAN = 0x88a8 };
 enum { ICMP = 1, TCP = 6, UDP = 17, ICMPV6 = 58, DNS_PORT = 53 };
 
-#define BE16(value) __builtin_bswap16(value)
-#define BE32(value) __builtin_bswap32(value)
 
 // The properties of a packet that decide whether it is kept.
 struct packet {
@@ -107,7 +105,6 @@ static __attribute__((noinline)) int ends_match(struct packet *packet, struct se
     return 1;
 }
 
-// `Selection::has` in capture/selection.rs computes the same.
 INLINE int is_sampled(struct packet *packet, struct settings *settings) {
     // Frames that cannot be classified are kept.
     if (settings->limit == 0 || !packet->has_ports)
@@ -117,10 +114,7 @@ INLINE int is_sampled(struct packet *packet, struct settings *settings) {
     if (packet->is_v6)
         folded ^= one[0] ^ one[1] ^ one[2] ^ other[0] ^ other[1] ^ other[2];
     u32 ports = BE16(packet->ports) ^ BE16(packet->ports >> 16);
-    u32 hash = (BE32(folded) * 0x9e3779b1) ^ (ports * 0x85ebca6b) ^ settings->seed;
-    hash = (hash ^ hash >> 15) * 0xc2b2ae35;
-    hash = (hash ^ hash >> 13) * 0x27d4eb2f;
-    return hash < settings->limit;
+    return sample_hash(folded, ports, settings->seed) < settings->limit;
 }
 
 INLINE int is_lookup(struct packet *packet) {

@@ -3,14 +3,21 @@
 use serde::{Deserialize, Serialize};
 
 use super::flow::{FLOW_BYTES, Fields, Flow};
+use super::object::Object;
 
 /// `struct served_record` in served.h.
 const RECORD_BYTES: usize = 304;
+/// `struct thread` and `struct served_socket` in served.bpf.c.
+const THREAD_BYTES: usize = 344;
+const SOCKET_BYTES: usize = 376;
 /// `READER_KNOWN`, `CHAIN_KNOWN`, `HANDED_OVER` and `NO_WORKER` of its flags.
 const READER_KNOWN: u32 = 1;
 const CHAIN_KNOWN: u32 = 2;
 const HANDED_OVER: u32 = 4;
 const NO_WORKER: u32 = 8;
+
+/// Requests that are answered faster are not recorded, ns.
+pub const SLOW_NS: u64 = 1_000_000;
 
 /// Times that threads spent in each state, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,6 +113,12 @@ pub struct Served {
     /// The peer on whose answer a thread waited longest, and how long, ns. The flow's source is this
     /// host's end.
     pub peer: Option<(Flow, u64)>,
+}
+
+/// Removes what is known of threads and sockets: while the hook was not attached, they went on.
+pub(super) fn clear(object: &mut Object) {
+    object.clear::<4, THREAD_BYTES>("threads");
+    object.clear::<8, SOCKET_BYTES>("sockets");
 }
 
 pub(super) fn parse(record: &[u8]) -> Option<Served> {

@@ -13,12 +13,10 @@
 #include "served.h"
 #include "../ring.h"
 
-enum { MSG_PEEK = 2 };
-enum { IN_NO_CALL = -1 };
-enum { UNINTERRUPTIBLE = 2 };
+enum { MSG_PEEK = 2, UNINTERRUPTIBLE = 2, IN_NO_CALL = -1 };
 
 // Requests that are answered faster are not recorded. Set before the program is loaded.
-const volatile u64 scope_slow_ns = 1000000;
+const volatile u64 scope_slow_ns = 0;
 
 // Ports of the listeners whose connections are looked at.
 struct {
@@ -49,6 +47,7 @@ struct thread {
     // It last waited without a request in its hands until then; while it does so, all ones.
     u64 busy_since_ns;
 };
+_Static_assert(sizeof(struct thread) == 344, "served/mod.rs: THREAD_BYTES");
 
 struct {
     __uint(type, MAP_HASH);
@@ -81,6 +80,7 @@ struct served_socket {
     u64 peer_ns;
     struct flow peer;
 };
+_Static_assert(sizeof(struct served_socket) == 376, "served/mod.rs: SOCKET_BYTES");
 
 struct {
     __uint(type, MAP_HASH);
