@@ -354,6 +354,7 @@ pub(super) const WORDS: &[&str] = &[
     "transfer",
     "transfer_port",
     "unmeasured",
+    "unread",
     "unrepaired",
     "unscaled",
     "upstream",

@@ -172,7 +172,7 @@ fn cost(
         facts.extend(of_few);
     }
     facts.extend(of_very_few(&finding, &facts));
-    if facts.contains_key("distance_max_ns") {
+    if facts.contains_key("distance_max_ns") || facts.contains_key("unread") {
         finding.confidence = finding.confidence.min(AMBIGUOUS_CONFIDENCE_MAX);
     }
     finding.facts = facts.into_iter().collect();
