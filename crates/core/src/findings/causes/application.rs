@@ -50,10 +50,14 @@ pub(super) fn prove(scene: &Scene<'_>, answers: (&'static str, &'static str), pr
     let unstated = waits_for_unstated_end(gap);
     let before = if unstated { "last_data" } else { before };
     // Before a greeting, the end of the handshake is what the server waited for.
-    let is_asked = gap.turn == Turn::Continues || gap.last.payload_bytes > 0;
+    let answers = gap.sender == Side::Server && gap.turn == Turn::Answers;
+    let is_asked = !answers || gap.protocol.amid_request || gap.last.payload_bytes > 0;
     proof.add_frame_before(gap, if is_asked { before } else { "opened" });
     // A FIN or a RST shows that the application sends nothing more.
     let says = gap.next.payload_bytes > 0;
+    // A client that goes on in the midst of its request does not begin one.
+    let goes_on = gap.protocol.amid_request && gap.sender == Side::Client;
+    let after = if goes_on { "next" } else { after };
     let end = if unstated { "fin" } else { "end" };
     proof.add_frame_after(gap, if says { after } else { end });
     if scene.connection.framer.speaks_lines() {
