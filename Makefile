@@ -17,7 +17,7 @@ STATIC := $(shell uname -m)-unknown-linux-musl
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help run build test verify lint bench bench-live bench-active bench-dns bench-spark fuzz pins web page web-check web-sources web-pages picture wheel install install-lab uninstall deb static completions clean
+.PHONY: help run build test build-tests verify lint bench bench-live bench-active bench-dns bench-spark fuzz pins web page web-check web-sources web-pages picture wheel install install-lab uninstall deb static completions clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -36,6 +36,11 @@ test: lint ## check format and lints, and run all tests; as root also those in n
 	@scripts/setup.sh test
 	@scripts/test-python.sh
 	@scripts/test.sh
+
+build-tests: ## build what `make test` runs
+	@scripts/setup.sh test
+	@scripts/test-python.sh --build
+	@scripts/test.sh --build
 
 verify: build ## run every case of the lab and print how often tcpwhy is right (root; VERIFY=--short: two minutes)
 	$(TCPWHY) lab verify $(VERIFY)

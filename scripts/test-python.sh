@@ -5,6 +5,7 @@
 #
 # Usage: test-python.sh [ARGUMENT OF PYTEST…]     Status: that of the tests.
 #        test-python.sh --packages                only installs the packages that the tests use
+#        test-python.sh --build                   only builds
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
@@ -42,6 +43,7 @@ fi
 # One after the other: built together, the package would have the program's features.
 cargo build --locked -p tcpwhy
 cargo build --locked -p tcpwhy-python
+[ "${1:-}" != --build ] || exit 0
 # As a wheel would install it, but with the files of the sources.
 package=$target/python-package/tcpwhy
 rm -rf "$package"

@@ -2,6 +2,7 @@
 # Runs the tests of all crates, and closes with which were skipped, why, and one line of all counts.
 #
 # Usage: test.sh [FILTER…]     Status: that of the tests.
+#        test.sh --build        builds the tests, and runs none.
 #
 # The tests of the core compute, with the lowest priority. Those of the other crates mostly wait for
 # servers and timers, so they run meanwhile: cargo starts each binary through this script. What they
@@ -9,7 +10,12 @@
 # end, and that result counts. The closing lines name them.
 set -euo pipefail
 
+build=
 case ${1:-} in
+--build)
+    build=1
+    shift
+    ;;
 --run)
     shift
     if [ "${PWD##*/}" = core ]; then
@@ -35,7 +41,7 @@ esac
 
 cd "$(dirname "$0")/.."
 # `ip netns exec` wants a mount as its root, which that of a chroot is not: here it becomes one.
-if [ "$(id -u)" -eq 0 ] && ! mountpoint -q / && [ -z "${TCPWHY_ROOT_IS_MOUNT:-}" ]; then
+if [ -z "$build" ] && [ "$(id -u)" -eq 0 ] && ! mountpoint -q / && [ -z "${TCPWHY_ROOT_IS_MOUNT:-}" ]; then
     export TCPWHY_ROOT_IS_MOUNT=1
     exec unshare --mount --propagation unchanged sh -c \
         'mount --rbind / /mnt && exec chroot /mnt "$@"' sh "$PWD/scripts/test.sh" "$@"
@@ -62,15 +68,25 @@ trap 'exit 130' INT TERM HUP
 status=0
 # tests OPTION…: the tests of the targets that the options choose.
 tests() {
-    cargo test --workspace --locked --no-fail-fast "$@" \
+    if [ -n "$build" ]; then
+        cargo test --locked --no-run "$@"
+        return
+    fi
+    "${cargo[@]}" test --locked --no-fail-fast "$@" \
         --config "target.'cfg(all())'.runner = ['$PWD/scripts/test.sh', '--run']" \
         -- "${filters[@]}" | tee -a "$TCPWHY_TESTS/cargo" || status=$?
 }
 filters=("$@")
-# The optimiser takes longer for the tests within the crates than it saves when they run.
-tests --lib --config profile.test.package.tcpwhy-core.opt-level=0 \
-    --config profile.test.package.tcpwhy-probe.opt-level=0
-tests --bins --test '*'
+cargo=(cargo)
+# The optimiser takes longer for the tests within the crates, and for what the programs of tests read,
+# than it saves when they run; without it, they share their libraries with what `make run` has built.
+plain=(--workspace --config profile.test.package.tcpwhy-core.opt-level=0)
+tests "${plain[@]}" --lib --config profile.test.package.tcpwhy-probe.opt-level=0
+tests "${plain[@]}" --exclude tcpwhy-core --bins --test '*'
+# Those of the core are built, where they are not yet, beside the tests that run.
+cargo=(nice -n 19 cargo)
+tests -p tcpwhy-core --test '*'
+[ -z "$build" ] || exit 0
 for output in "$TCPWHY_TESTS"/*.output; do
     [ -e "$output" ] || continue
     until [ -e "${output%.output}.status" ]; do
