@@ -1,6 +1,7 @@
 //! Hosts that answer on none of several ports: what the attempts have in common is the host, or the way
 //! to it, and one report about it says more than one per port.
 
+use crate::findings::attempts::HOST_ANSWERS;
 use crate::findings::causes::set_up::are_all_silent;
 use crate::findings::tally::Part;
 use crate::model::{Cause, Culprit, Fact, Role};
@@ -32,10 +33,12 @@ impl MuteHosts {
     }
 }
 
-/// Returns whether nothing answered the attempts to connect of this part, nor reports why.
+/// Returns whether nothing answered the attempts to connect of this part, nor reports why, and the host is
+/// heard on no other connection.
 fn is_silent((key, cause): &Part<'_>) -> bool {
     let at_server = key.culprit.role == Role::Network && key.culprit.endpoint == key.server;
-    key.cause == Cause::SynRetransmit && at_server && are_all_silent(cause)
+    let is_up = cause.shown.count(HOST_ANSWERS) > 0;
+    key.cause == Cause::SynRetransmit && at_server && are_all_silent(cause) && !is_up
 }
 
 /// Returns the facts that the parts of a finding about `culprit` share: the host, and the number of

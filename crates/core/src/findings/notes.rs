@@ -3,7 +3,7 @@
 use crate::findings::cuts::Cuts;
 use crate::findings::first_requests::FirstRequests;
 use crate::model::{Cause, Fact, Observation};
-use crate::tcp::{Connection, Sender};
+use crate::tcp::Connection;
 use crate::wire::Side;
 
 /// Counts from which the observations are made.
@@ -65,8 +65,6 @@ pub struct Noticed {
     /// Number of retransmitted segments on connections without any exchange, where nothing shows
     /// whether something waited.
     pub uncounted: u64,
-    /// Number of repetitions of closing segments that were never acknowledged: nothing waited for them.
-    pub unheard_ends: u64,
     /// Number of these that D-SACKs show to be spurious.
     pub spurious: u64,
     /// Number of segments out of order.
@@ -83,12 +81,9 @@ impl Noticed {
         let spurious = u64::from(history.counts.dsacks);
         let repeated = history.counts.rexmt_data_packets.saturating_sub(spurious);
         let has_exchanges = connection.totals.exchanges > 0;
-        let is_end = repeats_unheard_end(&connection.senders[side]);
-        let (ends, repeated) = if is_end { (repeated, 0) } else { (0, repeated) };
         Self {
             retransmissions: if has_exchanges { repeated } else { 0 },
             uncounted: if has_exchanges { 0 } else { repeated },
-            unheard_ends: ends,
             spurious,
             reordered: history.counts.out_of_order_packets,
             zero_windows: history.window.zero_advertisements,
@@ -99,22 +94,10 @@ impl Noticed {
     pub fn merge(&mut self, other: &Self) {
         self.retransmissions += other.retransmissions;
         self.uncounted += other.uncounted;
-        self.unheard_ends += other.unheard_ends;
         self.spurious += other.spurious;
         self.reordered += other.reordered;
         self.zero_windows += other.zero_windows;
     }
-}
-
-/// Returns whether all that `sender` sent again are copies of its last segment, which has a FIN, and
-/// nothing acknowledged it.
-fn repeats_unheard_end(sender: &Sender) -> bool {
-    let counts = &sender.history().counts;
-    // The FIN takes one position, and is no payload.
-    let last_bytes = sender.space.flight().saturating_sub(1);
-    sender.space.fin().is_some()
-        && last_bytes > 0
-        && counts.repeated_bytes == last_bytes * counts.rexmt_data_packets
 }
 
 /// Returns whether the server repeated its SYN-ACK and never heard of the client again: that has given
@@ -285,7 +268,6 @@ impl Notes {
             ("port_reuse", "count", self.port_reuses),
             ("one_off_retransmissions", "count", self.noticed.retransmissions),
             ("uncounted_retransmissions", "count", self.noticed.uncounted),
-            ("unheard_ends", "count", self.noticed.unheard_ends),
             ("spurious_retransmissions", "count", self.noticed.spurious),
             ("reordering", "count", self.noticed.reordered),
             ("duplicate_acks", "count", self.duplicate_acks),
