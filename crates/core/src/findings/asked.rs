@@ -5,6 +5,7 @@ use crate::dns::thresholds::SLOW_MIN_NS;
 use crate::dns::{Lookup, Query};
 use crate::findings::causes::lookup;
 use crate::findings::proof::Shown;
+use crate::judge::thresholds::AT_ONCE_PART;
 use crate::wire::Endpoint;
 use std::collections::HashMap;
 
@@ -18,6 +19,8 @@ pub(super) struct FirstAnswers {
     by_server: HashMap<(Endpoint, Question), u64>,
     /// Time of the first answer by client, ns.
     by_client: HashMap<([u8; 16], Question), u64>,
+    /// Times of each question of a server and its answer, ns.
+    all: HashMap<(Endpoint, Question), Vec<(u64, u64)>>,
     /// Median time that each server took for those first answers that were quick, ns.
     first_ns: HashMap<Endpoint, u64>,
 }
@@ -32,6 +35,8 @@ impl FirstAnswers {
                 let server = asked.by_server.entry((query.server, question));
                 let first_ns = server.or_insert(answered_ns);
                 *first_ns = answered_ns.min(*first_ns);
+                let all = asked.all.entry((query.server, question)).or_default();
+                all.push((query.sent_ns, answered_ns));
                 let client = asked.by_client.entry((lookup.client, question));
                 let first_ns = client.or_insert(answered_ns);
                 *first_ns = answered_ns.min(*first_ns);
@@ -81,12 +86,54 @@ impl FirstAnswers {
         first_ns.is_some_and(|&first_ns| first_ns <= query.sent_ns)
     }
 
+    /// Returns whether the server of `query`, one of `lookup`, had to ask others: the same question, asked
+    /// again before as much time had passed as the answer took, was answered at once. The load of a
+    /// server does not go in that time.
+    fn is_cache_miss(&self, lookup: &Lookup, query: &Query) -> bool {
+        let Some(answered_ns) = query.answered_ns else { return false };
+        let all = self.all.get(&(query.server, (lookup.digest, query.qtype)));
+        all.is_some_and(|all| is_quick_right_after(all, (query.sent_ns, answered_ns)))
+    }
+
     /// Adds up whether the question of `query`, one of `lookup`, had been answered before.
     pub fn add_up(&self, lookup: &Lookup, query: &Query, shown: &mut Shown) {
         let known = self.is_known_to_server(lookup, query);
         shown.add(lookup::ASKED_AGAIN, u64::from(known));
+        shown.add(lookup::CACHE_MISSES, u64::from(self.is_cache_miss(lookup, query)));
         let first_ns = self.by_client.get(&(lookup.client, (lookup.digest, query.qtype)));
         let known = first_ns.is_some_and(|&first_ns| first_ns <= query.sent_ns);
         shown.add(lookup::ASKED_AGAIN_BY_CLIENT, u64::from(known));
+    }
+}
+
+/// Returns whether one of `all`, the times of a question and its answer, was asked right after the one from
+/// `sent_ns` to `answered_ns` and took far less, ns.
+fn is_quick_right_after(all: &[(u64, u64)], (sent_ns, answered_ns): (u64, u64)) -> bool {
+    let taken_ns = answered_ns.saturating_sub(sent_ns);
+    let right_after = answered_ns..=answered_ns.saturating_add(taken_ns);
+    all.iter().any(|(again_ns, at_ns)| {
+        right_after.contains(again_ns) && at_ns.saturating_sub(*again_ns) <= taken_ns / AT_ONCE_PART
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Returns whether an answer after 240 ms is shown to be a cache miss by the same question, asked again
+    /// `pause_ms` later and answered after `again_ms`.
+    fn is_miss(pause_ms: u64, again_ms: u64) -> bool {
+        let asked_ns = (240 + pause_ms) * MS;
+        let times = vec![(0, 240 * MS), (asked_ns, asked_ns + again_ms * MS)];
+        is_quick_right_after(&times, (0, 240 * MS))
+    }
+
+    #[test]
+    fn a_question_asked_again_at_once_and_answered_at_once_was_not_cached_before() {
+        assert!(is_miss(1, 1));
+        assert!(!is_miss(1, 100), "slow again: it may be load");
+        assert!(!is_miss(900, 1), "later: the load may be gone");
     }
 }

@@ -7,6 +7,7 @@ use crate::findings::causes::{rules, set_up, syn_flood};
 use crate::findings::client_isolated::IsolatedClients;
 use crate::findings::finding::finding;
 use crate::findings::floors::{Case, Floors, share_of};
+use crate::findings::mute_hosts::MuteHosts;
 use crate::findings::notes::Noticed;
 use crate::findings::tally::{CauseTally, First, Key, Part, Tally};
 use crate::findings::thresholds::TAIL_SHARE;
@@ -197,11 +198,12 @@ fn minor_observations(minor: &[Part<'_>], wall_ns: u64) -> Vec<Observation> {
 /// Returns the parts of each finding, the greatest first. One resolver delays the exchanges of many
 /// servers, and has to be changed only once.
 fn by_culprit<'a>(faults: &[Part<'a>], firsts: &[First]) -> Vec<(Culprit, Vec<Part<'a>>)> {
-    let cut_off = IsolatedClients::of(faults, firsts);
+    let (cut_off, mute) = (IsolatedClients::of(faults, firsts), MuteHosts::of(faults));
     let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for &(key, cause) in faults {
         let part = (key, cause);
-        let culprit = cut_off.culprit(part).unwrap_or_else(|| refusals::culprit(key));
+        let culprit = cut_off.culprit(part).or_else(|| mute.culprit(part));
+        let culprit = culprit.unwrap_or_else(|| refusals::culprit(key));
         groups.entry((key.cause, key.sender, culprit)).or_default().push((key, cause));
     }
     let groups = groups.into_iter().map(|((_, _, culprit), parts)| (culprit, parts));

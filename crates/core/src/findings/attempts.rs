@@ -32,7 +32,7 @@ pub(super) const SPARED: &str = "spared";
 /// Name of the fact: number of SYNs that the capture at their server has, and no answer to them.
 pub(super) const ARRIVED: &str = "arrived";
 /// Fact: the host whose port is silent has other connections, so it is up.
-const HOST_ANSWERS: &str = "host_answers";
+pub(super) const HOST_ANSWERS: &str = "host_answers";
 
 /// Name of the fact: number of attempts whose SYN-ACK came to the client, which ignored it.
 pub(super) const IGNORED_ANSWERS: &str = "ignored_answers";

@@ -11,7 +11,7 @@ use crate::findings::thresholds::{
     AMBIGUOUS_CONFIDENCE_MAX, TYPED_LINE_BYTES, TYPED_MIN_NS, VERY_FEW_EXCHANGES,
 };
 use crate::findings::{confidence, prediction, slow};
-use crate::model::{Cause, Class, Evidence, Fact, Family, Finding, Latency, Ledger, Owner};
+use crate::model::{Cause, Class, Evidence, Fact, Family, Finding, Latency, Ledger, Owner, units};
 use crate::wire::{Endpoint, Side};
 use hashbrown::HashMap;
 
@@ -159,8 +159,10 @@ fn cost(
     facts.extend((own.facts)(&mut finding, server, endpoint, tally));
     facts.extend(rows.as_ref().map(slow::sequence_facts).unwrap_or_default());
     let of_few = tail.facts(endpoint, cost_ns);
+    let mut counted_ns = if tallied.exchanges == 0 { cost_ns } else { tallied.lost_ns };
     if rows.is_none() && !of_few.is_empty() {
         finding.affected.exchanges = tail.count;
+        counted_ns = tail.ns;
         if tallied.exchanges == 0 {
             // The other exchanges do not show it.
             finding.confidence = confidence::of_many(cause, tail.count);
@@ -171,8 +173,12 @@ fn cost(
         }
         facts.extend(of_few);
     }
+    // Other exchanges have the rest, each too little of it to be counted.
+    if counted_ns < cost_ns && units::duration(counted_ns) != units::duration(cost_ns) {
+        facts.insert("counted_ns", Fact::Ns(counted_ns));
+    }
     facts.extend(of_very_few(&finding, &facts));
-    if facts.contains_key("distance_max_ns") {
+    if facts.contains_key("distance_max_ns") || facts.contains_key("unread") {
         finding.confidence = finding.confidence.min(AMBIGUOUS_CONFIDENCE_MAX);
     }
     finding.facts = facts.into_iter().collect();

@@ -4,7 +4,9 @@ use crate::findings::causes::rules;
 use crate::findings::facts::Facts;
 use crate::findings::floors::share_of;
 use crate::findings::tally::{CauseTally, EndpointTally, Part, Tally};
-use crate::findings::{announced, client_isolated, confidence, facts, prediction, refusals};
+use crate::findings::{
+    announced, client_isolated, confidence, facts, mute_hosts, prediction, refusals,
+};
 use crate::model::{Affected, Culprit, Fact, Finding, Histogram, Role};
 
 /// Makes the finding of a cause at `culprit` from its `parts`, one for each server.
@@ -86,6 +88,7 @@ fn facts_of(
     facts.extend(refusals::facts(parts));
     facts.extend(client_isolated::facts(culprit, parts));
     facts.extend(announced::facts(culprit, parts));
+    facts.extend(mute_hosts::facts(culprit, parts));
     if culprit.role == Role::Network && culprit.endpoint.address != key.server.address {
         let target = match parts.len() {
             1 => key.server.to_string(),

@@ -6,7 +6,9 @@
 
 use crate::findings::Floors;
 use crate::findings::attempts::Unanswered;
+use crate::findings::costs::scaled;
 use crate::findings::nested::Nested;
+use crate::findings::prediction;
 use crate::findings::tally::{First, Tally};
 use crate::findings::thresholds::COST_MIN_NS;
 use crate::judge::thresholds::AT_ONCE_PART;
@@ -65,10 +67,18 @@ fn waited_ns(first: &Held, end: End, target: Endpoint, attempts: &[Unanswered]) 
     (at_once && taken_ns >= wait_ns / 2).then(|| first.answered_ns - began_ns)
 }
 
-/// Returns the time that exchanges with `server` waited for attempts of their `end` to `target`,
-/// and the time that others of them waited, ns. A client's attempt precedes the first exchange of a
-/// connection; a server may make one for each.
-fn waits(tally: &Tally, server: Endpoint, (end, target): (End, Endpoint)) -> (u64, u64) {
+/// Waits of the exchanges with a server.
+#[derive(Clone, Copy, Default)]
+struct Waits {
+    /// Number of exchanges that waited for attempts, and their time, ns.
+    held: (u64, u64),
+    /// Time of the others, ns.
+    other_ns: u64,
+}
+
+/// Returns the waits of exchanges with `server` for attempts of their `end` to `target`. A client's
+/// attempt precedes the first exchange of a connection; a server may make one for each.
+fn waits(tally: &Tally, server: Endpoint, (end, target): (End, Endpoint)) -> Waits {
     let attempts = tally.syns.unanswered_to(target);
     let mut held: Vec<_> = tally.firsts.iter().filter(|it| it.server == server).collect();
     held.retain(|it| it.answered_ns > 0);
@@ -84,14 +94,14 @@ fn waits(tally: &Tally, server: Endpoint, (end, target): (End, Endpoint)) -> (u6
         });
         held.extend(later.filter(|it| !firsts.contains(&(it.client, it.start_ns))));
     }
-    let (mut held_ns, mut other_ns) = (0, 0);
+    let mut waits = Waits::default();
     for it in held {
         match waited_ns(&it, end, target, &attempts) {
-            Some(ns) => held_ns = u64::saturating_add(held_ns, ns),
-            None => other_ns = u64::saturating_add(other_ns, it.len_ns()),
+            Some(ns) => waits.held = (waits.held.0 + 1, waits.held.1.saturating_add(ns)),
+            None => waits.other_ns = waits.other_ns.saturating_add(it.len_ns()),
         }
     }
-    (held_ns, other_ns)
+    waits
 }
 
 /// Moves the time that exchanges waited for attempts from the finding about these exchanges to that
@@ -117,12 +127,12 @@ pub(super) fn settle(
                 Role::Client => finding.evidence_flow?.1,
                 _ => finding.culprit.endpoint,
             };
-            let (held_ns, other_ns) = waits(tally, server, (end, target));
+            let Waits { held: (count, held_ns), other_ns } = waits(tally, server, (end, target));
             let is_explained = nested.iter().any(|it| it.server == server);
             let is_link = !is_explained && held_ns > 0 && other_ns <= held_ns / AT_ONCE_PART;
-            is_link.then_some((place, name, server, held_ns.min(finding.lost_ns)))
+            is_link.then_some((place, name, server, (count, held_ns.min(finding.lost_ns))))
         });
-        let Some((place, name, server, held_ns)) = held else { continue };
+        let Some((place, name, server, (count, held_ns))) = held else { continue };
         let owner = match findings[place].cause {
             Cause::TlsHandshake => Owner::Tls,
             _ => Owner::Server,
@@ -143,6 +153,16 @@ pub(super) fn settle(
             attempt.facts.push((name, Fact::Text(server.to_string())));
             attempt.facts.push(("waiting_ns", Fact::Ns(held_ns)));
             (attempt.lost_ns, attempt.share) = (held_ns, share);
+            // The cost is that of the exchanges that waited.
+            if let Some(waiting) = tally.endpoints.get(&server) {
+                attempt.affected.exchanges = count.min(waiting.all.exchanges);
+                attempt.affected.of_exchanges = waiting.all.exchanges;
+                attempt.latency = waiting.all.latency.latency();
+                let left = 1.0 - held_ns as f64 / all_ns.max(held_ns).max(1) as f64;
+                let likely = scaled(&attempt.latency, left);
+                let needed_ns = waiting.round_trips.needed_ns();
+                attempt.counterfactual = prediction::of_each(&attempt.latency, likely, needed_ns);
+            }
         }
         if is_small {
             findings.remove(place);

@@ -7,12 +7,13 @@
 
 use crate::app::Protocol;
 use crate::dns::thresholds::{SEQUEL_MAX_NS, SLOW_MIN_NS};
-use crate::dns::{Lookup, LookupOutcome, Query};
+use crate::dns::{DNS_PORT, Lookup, LookupOutcome, Query};
 use crate::findings::asked::FirstAnswers;
 use crate::findings::causes::lookup::{
     self, LookupRules, LookupScene, OtherQueries, ServerBehaviour,
 };
 use crate::findings::causes::rules;
+use crate::findings::causes::syn_retransmit::UDP_ANSWERS;
 use crate::findings::distance::Distances;
 use crate::findings::forwarded::Forwarded;
 use crate::findings::tally::{CauseTally, First, Instance, Key, Tally, Wait};
@@ -30,6 +31,7 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     count_unmatched(&lookups, tally);
     let (answering, forwarded) = (answering(&lookups), Forwarded::of(&lookups));
     let (asked, fastest_ns) = (FirstAnswers::of(&lookups), fastest(&lookups));
+    note_udp_answers(&lookups, tally);
     asked.compare_first_with_first(&mut lookups);
     let slowest_ns = slowest(&lookups);
     lookups.retain(|lookup| !lookup.by_resolver && !lookup.queries.is_empty());
@@ -239,6 +241,23 @@ fn answering(lookups: &[Lookup]) -> Answering {
         *answered += u64::from(query.is_answered());
     }
     answering
+}
+
+/// Counts the answers over UDP of name servers to which attempts to connect had to be repeated: a host
+/// that answers them is up, and the path to it works.
+fn note_udp_answers(lookups: &[Lookup], tally: &mut Tally) {
+    let is_to_resolver =
+        |key: &&Key| key.cause == Cause::SynRetransmit && key.server.port == DNS_PORT;
+    let keys: Vec<_> = tally.causes.keys().filter(is_to_resolver).cloned().collect();
+    for key in keys {
+        let queries = lookups.iter().flat_map(|lookup| &lookup.queries);
+        let answered = queries
+            .filter(|it| it.server == key.server && it.answered_ns.is_some() && !it.flags.over_tcp);
+        let count = answered.count() as u64;
+        if count > 0 {
+            tally.causes.at(&key).shown.add(UDP_ANSWERS, count);
+        }
+    }
 }
 
 /// Returns the time of the fastest answer of each server that was no failure, ns.

@@ -18,7 +18,7 @@ pub(super) struct Tail {
     /// Number of these exchanges.
     pub count: u64,
     /// Time that the cost took in all of them, ns.
-    ns: u64,
+    pub ns: u64,
     /// Time that the cost took in each, ns.
     parts: Histogram,
 }

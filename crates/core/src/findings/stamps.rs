@@ -136,6 +136,8 @@ impl Stamps {
             unknown.add(Owner::Unknown, ledger.total_ns());
             *ledger = unknown;
         }
+        // No interface joined segments that a program wrote.
+        report.observations.retain(|it| it.id != "super_packets");
         let apart = (distance_ns > 0).then_some(("distance_ns", Fact::Ns(distance_ns)));
         let facts = apart.into_iter().collect();
         report.observations.push(Observation { id: ID, facts, frames: Vec::new() });

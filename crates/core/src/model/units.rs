@@ -19,19 +19,22 @@ pub fn duration(ns: u64) -> String {
     }
 }
 
-/// Formats a duration that is known roughly, with two significant digits: `1.4 ms`.
-pub fn roughly(ns: u64) -> String {
-    two_digits(ns, |ns, step| ns.saturating_add(step / 2) / step)
+/// Formats a duration that is known roughly, with two significant digits: `1.4 ms`. It is no longer than
+/// `most_ns`, and what is formatted is not either.
+pub fn roughly(ns: u64, most_ns: u64) -> String {
+    two_digits(ns, most_ns, |ns, step| ns.saturating_add(step / 2) / step)
 }
 
-/// Formats an upper end with two significant digits, rounded up.
-pub fn upper_end(ns: u64) -> String {
-    two_digits(ns, u64::div_ceil)
+/// Formats an upper end with two significant digits, rounded up. It is not above `most_ns`, and what is
+/// formatted is not either.
+pub fn upper_end(ns: u64, most_ns: u64) -> String {
+    two_digits(ns, most_ns, u64::div_ceil)
 }
 
-fn two_digits(ns: u64, divide: impl Fn(u64, u64) -> u64) -> String {
+fn two_digits(ns: u64, most_ns: u64, divide: impl Fn(u64, u64) -> u64) -> String {
     let step = 10u64.pow(ns.checked_ilog10().unwrap_or(0).saturating_sub(1));
-    let text = duration(divide(ns, step).saturating_mul(step));
+    let rounded_ns = divide(ns, step).saturating_mul(step);
+    let text = duration(if rounded_ns > most_ns { ns } else { rounded_ns });
     match text.split_once(' ') {
         Some((number, unit)) if number.contains('.') => {
             format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
@@ -50,6 +53,22 @@ pub fn range(least_ns: u64, most_ns: u64) -> String {
     };
     let (least, most) = (shown(least_ns / step_ns), shown(most_ns.div_ceil(step_ns)));
     if least == most { format!("{most} {unit}") } else { format!("{least}–{most} {unit}") }
+}
+
+/// Formats an interval like [`range`] of which nothing is above `present_ns`: an upper end that rounding
+/// would carry beyond that keeps three digits.
+pub fn range_below(least_ns: u64, most_ns: u64, present_ns: u64) -> String {
+    let (unit, step_ns, _) = steps(most_ns);
+    let is_beyond = most_ns.div_ceil(step_ns) * step_ns > present_ns;
+    let exact = duration(most_ns);
+    match exact.strip_suffix(unit).map(str::trim_end).filter(|_| is_beyond) {
+        Some(most) if most.parse::<f64>().is_ok() => {
+            let floor = range(least_ns / step_ns * step_ns, most_ns / step_ns * step_ns);
+            let least = floor.split(['–', ' ']).next().unwrap_or_default();
+            if least == most { exact } else { format!("{least}–{exact}") }
+        }
+        _ => range(least_ns, most_ns),
+    }
 }
 
 /// Returns whether a duration lies in the interval that [`range`] prints.
@@ -172,9 +191,22 @@ mod tests {
 
     #[test]
     fn two_digits_are_kept_of_a_predicted_duration() {
-        assert_eq!([1_364_000, 1_320_000, 84_499_999].map(roughly), ["1.4 ms", "1.3 ms", "84 ms"]);
-        assert_eq!([1_310_000, 450_001, 2_000_000].map(upper_end), ["1.4 ms", "460 µs", "2 ms"]);
-        assert_eq!(upper_end(0), "0 ns");
+        let rough = [1_364_000, 1_320_000, 84_499_999].map(|ns| roughly(ns, u64::MAX));
+        assert_eq!(rough, ["1.4 ms", "1.3 ms", "84 ms"]);
+        let ends = [1_310_000, 450_001, 2_000_000].map(|ns| upper_end(ns, u64::MAX));
+        assert_eq!(ends, ["1.4 ms", "460 µs", "2 ms"]);
+        assert_eq!(upper_end(0, 0), "0 ns");
+    }
+
+    #[test]
+    fn rounding_carries_no_prediction_beyond_the_present_value() {
+        let present_ns = 128_000_000;
+        assert_eq!(upper_end(127_400_000, present_ns), "127 ms");
+        assert_eq!(roughly(126_000_000, present_ns), "126 ms");
+        assert_eq!(range_below(59_000_000, 59_200_000, 59_400_000), "59–59.2 ms");
+        assert_eq!(range_below(4_100_000, 4_830_000, 4_860_000), "4.1–4.83 ms");
+        assert_eq!(range_below(59_000_000, 59_200_000, 80_000_000), "59–60 ms");
+        assert_eq!(range_below(0, 127_400_000, present_ns), "0–128 ms");
     }
 
     #[test]

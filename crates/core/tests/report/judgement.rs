@@ -77,6 +77,28 @@ fn a_server_with_less_than_half_of_the_time_does_not_rule_out_the_network() {
 }
 
 #[test]
+fn a_wait_in_a_protocol_that_is_not_read_rules_nothing_out() {
+    let mut unread = slow_server(0.95);
+    let why = Fact::Text("tcpwhy does not read its protocol".into());
+    unread.findings[0].facts.push(("unread", why));
+    let said = unwrapped(&unread);
+    assert!(said.contains("The longest waits at 10.200.0.2:8080 end when it sends"), "{said}");
+    assert!(said.contains("whether an answer was due is not known"), "{said}");
+    assert!(!said.contains("Not the network") && !said.contains("own work at"), "{said}");
+}
+
+#[test]
+fn exchanges_beside_a_cost_are_those_that_have_the_stated_part_of_it() {
+    let mut report = slow_server(0.95);
+    let cost = &mut report.findings[0];
+    (cost.lost_ns, cost.affected.exchanges) = (148_000_000, 1);
+    assert!(!unwrapped(&report).contains("of it in"));
+    report.findings[0].facts.push(("counted_ns", Fact::Ns(141_000_000)));
+    let said = unwrapped(&report);
+    assert!(said.contains("cost 148 ms of") && said.contains("141 ms of it in 1 of"), "{said}");
+}
+
+#[test]
 fn a_cost_larger_than_the_fault_is_shown_with_its_own_advice() {
     let mut report = fixtures::nagle();
     let mut cost = report.findings[0].clone();

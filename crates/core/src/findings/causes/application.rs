@@ -1,8 +1,10 @@
 //! The evidence for an application's own time, which is the same for client and server: the time
 //! that no mechanism of TCP explains.
 
+use crate::app::{Framer, Protocol};
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
+use crate::findings::tally::CauseTally;
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Fact};
 use crate::wire::Side;
@@ -15,23 +17,47 @@ pub(super) fn waits_for_unstated_end(gap: &Gap) -> bool {
     gap.protocol.lacks_length && continues && ends
 }
 
+/// Name of the fact that nothing in the content shows which messages answer others, as no grammar of the
+/// protocol is known. What ended the silence is an answer only as far as the direction turned there.
+pub(super) const UNREAD: &str = "unread";
+
+/// Returns whether nothing in the content shows which messages are requests, and which answer them,
+/// because no grammar of the protocol is known.
+fn is_unread(framer: &Framer) -> bool {
+    framer.protocol() == Protocol::Turns && framer.hides_dialogue()
+}
+
+/// Returns whether the clearest case of `cause` is of a protocol that is not read.
+pub(super) fn is_unread_in(cause: &CauseTally) -> bool {
+    let mut facts = cause.worst.iter().flat_map(|instance| &instance.proof.facts);
+    facts.any(|(name, _)| *name == UNREAD)
+}
+
 /// Proves that the application was silent. `answers` are the names of the frames before and after a
 /// silence in which the other side waited for an answer.
 pub(super) fn prove(scene: &Scene<'_>, answers: (&'static str, &'static str), proof: &mut Proof) {
     let gap = scene.gap();
+    let unread = is_unread(&scene.connection.framer);
+    if unread {
+        proof.add_fact(UNREAD, Fact::Text("tcpwhy does not read its protocol".into()));
+    }
     let (before, after) = match gap.turn {
-        Turn::Answers => answers,
-        Turn::Continues => ("flight_end", "next"),
+        Turn::Answers if !unread || gap.sender == Side::Client => answers,
+        Turn::Answers | Turn::Continues => ("flight_end", "next"),
     };
     // What ends amid a request does not complete it.
     let before = if gap.protocol.amid_request { "flight_end" } else { before };
     let unstated = waits_for_unstated_end(gap);
     let before = if unstated { "last_data" } else { before };
     // Before a greeting, the end of the handshake is what the server waited for.
-    let is_asked = before != "request" || gap.last.payload_bytes > 0;
+    let answers = gap.sender == Side::Server && gap.turn == Turn::Answers;
+    let is_asked = !answers || gap.protocol.amid_request || gap.last.payload_bytes > 0;
     proof.add_frame_before(gap, if is_asked { before } else { "opened" });
     // A FIN or a RST shows that the application sends nothing more.
     let says = gap.next.payload_bytes > 0;
+    // A client that goes on in the midst of its request does not begin one.
+    let goes_on = gap.protocol.amid_request && gap.sender == Side::Client;
+    let after = if goes_on { "next" } else { after };
     let end = if unstated { "fin" } else { "end" };
     proof.add_frame_after(gap, if says { after } else { end });
     if scene.connection.framer.speaks_lines() {

@@ -216,6 +216,8 @@ pub fn facts_of(codes: &[(ErrorCode, u64)], errors: u64, all: u64) -> Vec<(&'sta
         let class = match most {
             ErrorCode::Http(502..=504) => "of_proxy",
             ErrorCode::Http(413) => "of_size",
+            ErrorCode::Http(405 | 501) => "of_method",
+            ErrorCode::Http(505) => "of_version",
             ErrorCode::TlsAlert { .. } => "tls",
             ErrorCode::NoTls => "no_tls",
             code => match code.subject() {

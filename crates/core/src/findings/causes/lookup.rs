@@ -74,6 +74,9 @@ pub(in crate::findings) const FORWARDED: &str = "forwarded";
 /// Name of the number of look-ups whose question their server had answered before.
 pub(in crate::findings) const ASKED_AGAIN: &str = "asked_again";
 
+/// Name of the number of answers that came late because the server had to ask others.
+pub(in crate::findings) const CACHE_MISSES: &str = "cache_misses";
+
 /// Name of the number of look-ups whose question the same client had had answered before.
 pub(in crate::findings) const ASKED_AGAIN_BY_CLIENT: &str = "asked_again_by_client";
 

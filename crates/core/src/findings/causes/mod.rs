@@ -44,7 +44,7 @@ pub(super) mod set_up;
 mod slow_start;
 mod spurious_retransmission;
 pub(super) mod syn_flood;
-mod syn_retransmit;
+pub(super) mod syn_retransmit;
 mod tls_handshake;
 pub(super) mod upstream_wait;
 mod zero_window;
@@ -222,6 +222,7 @@ rows! {
     PortExhaustion "port_exhaustion.md" {}
     TlsHandshake "tls_handshake.md" {
         prove: tls_handshake::prove,
+        add_up: tls_handshake::add_up,
         cost: Some(&tls_handshake::COST),
     }
     Http100Continue "http_100_continue.md" {

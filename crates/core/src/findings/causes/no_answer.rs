@@ -54,7 +54,9 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         }
         _ => left.into_iter().for_each(|fin| proof.add_frame("left", fin)),
     }
-    proof.rule_out(Cause::ServerThink, "no_response", !exchange.response_seen);
+    let sent = &connection.senders[Side::Server].space;
+    let is_mute = sent.una() + sent.flight() <= exchange.began_at[Side::Server] + 1;
+    proof.rule_out(Cause::ServerThink, "no_response", !exchange.response_seen && is_mute);
     let client = &connection.senders[Side::Client];
     let acknowledged = client.space.una_seen() > exchange.began_at[Side::Client];
     proof.rule_out(Cause::RetransmissionTimeout, "acknowledged", acknowledged);

@@ -62,6 +62,7 @@ pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Fa
         facts.insert("kinds", Fact::Text(kinds));
     }
     facts.extend(perhaps_distance(cause, endpoint));
+    let is_unread = application::is_unread_in(cause);
     if endpoint.round_trips.are_acknowledged_nearer(endpoint.connections) {
         facts.extend([nearer_host()]);
     }
@@ -74,7 +75,7 @@ pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Fa
         facts.insert("unstated", Fact::Count(cause.shown.count(UNSTATED)));
         let place = "from the last data of a response to the end of the connection";
         facts.insert("where", Fact::Text(place.into()));
-    } else if let Some(place) = place(cause.exchanges, within, left) {
+    } else if let Some(place) = place(cause.exchanges, within, left, is_unread) {
         facts.insert("where", Fact::Text(place.into()));
     }
     if cause.shown.count(LEFT_NS) > cause.lost_ns / 2 {
@@ -89,9 +90,15 @@ pub(super) fn nearer_host() -> (&'static str, Fact) {
 }
 
 /// Returns where the longest silences of `exchanges` lie, of which `within` are within the response
-/// and `left` are in exchanges without one; `None` if all lie before the response.
-fn place(exchanges: u64, within: u64, left: u64) -> Option<&'static str> {
+/// and `left` are in exchanges without one; `None` if all lie before the response. If the protocol
+/// `is_unread`, it is not known what is a request, and what a response.
+fn place(exchanges: u64, within: u64, left: u64, is_unread: bool) -> Option<&'static str> {
     match (within, left) {
+        (0, 0) if is_unread => Some("after what its client sent"),
+        (_, 0) if is_unread => Some("after what either side sent"),
+        _ if is_unread => {
+            Some("after what either side sent, or none until the client leaves or the capture ends")
+        }
         (0, 0) => None,
         (_, 0) if within >= exchanges => Some("in the midst of a response that has begun"),
         (_, 0) => Some(

@@ -31,7 +31,7 @@ const UNHEARD_BEHIND: &str = "unheard_behind";
 const UNANSWERED: &str = "no_syn_ack";
 
 /// Name of the number of attempts to which nothing at all answered.
-const SILENT: &str = "met_silence";
+pub(in crate::findings) const SILENT: &str = "met_silence";
 
 /// Name of the number of their SYNs.
 const SILENT_SYNS: &str = "syns_met_silence";

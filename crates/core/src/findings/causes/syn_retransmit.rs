@@ -58,6 +58,9 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.rule_out(Cause::PathRtt, "sent_again", is_lost);
 }
 
+/// Name of the fact: number of queries over UDP that the host answered whose TCP port is silent.
+pub(in crate::findings) const UDP_ANSWERS: &str = "udp_answers";
+
 /// Returns the number of other connections that the server answered, the server's address if it is a
 /// resolver, and what all attempts have in common.
 pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {

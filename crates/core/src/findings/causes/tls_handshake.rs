@@ -4,7 +4,7 @@
 
 use super::rules::Cost;
 use crate::findings::facts::Facts;
-use crate::findings::proof::Proof;
+use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::findings::tally::{EndpointTally, Handshakes, Sample, Tally};
 use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
@@ -21,6 +21,16 @@ pub(super) const COST: Cost =
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.add_frame_before(scene.gap(), "flight_end");
     proof.add_frame_after(scene.gap(), "next");
+}
+
+/// Name of the number of waits in handshakes of resumed sessions, which have no certificate and no
+/// signature (RFC 8446 §2.2, RFC 5246 §7.3).
+const OF_RESUMED: &str = "resumed_waits";
+
+/// Counts the waits in handshakes of resumed sessions.
+pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    let is_resumed = scene.exchange.handshake.is_some_and(|it| it.resumed);
+    shown.add(OF_RESUMED, is_resumed.into());
 }
 
 /// Adds the ClientHello and the end of the handshake to the evidence, or what came last if the handshake
@@ -42,6 +52,11 @@ fn facts(
     tally: &Tally,
 ) -> Facts {
     let mut facts = of_handshakes(endpoint);
+    let handshakes = endpoint.handshakes.full + endpoint.handshakes.resumed;
+    if handshakes > 0 {
+        // Those on a connection that was set up before have none.
+        finding.affected.exchanges = finding.affected.exchanges.min(handshakes);
+    }
     facts.extend(endpoint.clients.reconnects());
     for (key, own) in tally.causes.of(server).filter(|(key, _)| key.cause == Cause::TlsHandshake) {
         let own_ns = Fact::Ns(own.waits.quantile_ns(0.5));
@@ -56,6 +71,9 @@ fn facts(
             several => Fact::Ns(own.lost_ns / several),
         };
         let slow = own.lost_ns >= endpoint.all.ledger.of(Owner::Tls) / 2;
+        if slow && 2 * own.shown.count(OF_RESUMED) > own.exchanges {
+            facts.insert("of_resumed", Fact::Count(own.shown.count(OF_RESUMED)));
+        }
         if let Some(instance) = own.worst.as_ref().filter(|_| slow) {
             finding.evidence = instance.proof.evidence();
             finding.evidence_flow = Some((instance.client, instance.server));

@@ -256,7 +256,7 @@ fn without_answer(totals: &Totals) -> String {
 
 /// Names the delay that a cost excludes, if the cost has most of the time and there is no fault.
 fn ruled_out(cost: &Finding) -> Option<&'static str> {
-    let either_or = ["distance_max_ns", "typed_ns", "hidden", "forwards"];
+    let either_or = ["distance_max_ns", "typed_ns", "hidden", "forwards", "unread"];
     let is_either_or = cost.facts.iter().any(|(name, _)| either_or.contains(name));
     match cost.cause {
         _ if cost.share < 0.5 || is_either_or => None,

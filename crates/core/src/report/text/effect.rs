@@ -128,11 +128,11 @@ fn wall_ns(report: &Report, finding: &Finding) -> Option<u64> {
 /// Formats a predicted figure with its upper end. No exchange takes less than a microsecond: below
 /// that, only the upper end means something.
 fn left_over(figure: &Figure) -> String {
-    let most = upper_end(figure.most_ns);
+    let most = upper_end(figure.most_ns, figure.now_ns);
     if figure.then_ns < 1_000 {
         return format!("at most {most}");
     }
-    match roughly(figure.then_ns) {
+    match roughly(figure.then_ns, figure.now_ns) {
         then if then == most => format!("about {then}"),
         then => format!("about {then}, at most {most}"),
     }

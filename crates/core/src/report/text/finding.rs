@@ -1,6 +1,7 @@
 //! One finding: culprit, cost, description, evidence, similar causes, fixes, and how to check them.
 
 use super::{counted, join};
+use crate::model::template::show;
 use crate::model::units::endpoint_or_others;
 use crate::model::{Class, Evidence, Finding, Report, Role, units};
 use crate::report::layout::{Page, columns_of, left, right};
@@ -49,13 +50,16 @@ fn heading(page: &mut Page<'_>, report: &Report, finding: &Finding) {
     if finding.lost_ns > 0 {
         let wall_ns = finding.load.map_or(report.totals.wall_ns, |it| it.wall_ns);
         let whole = units::duration(wall_ns);
-        facts.push(format!("cost {} of {whole}", units::duration(finding.lost_ns)));
+        // How long a client waited after its last SYN is not seen.
+        let is_cut = finding.facts.iter().any(|(name, _)| *name == "all_silent");
+        let least = if is_cut { "at least " } else { "" };
+        facts.push(format!("cost {least}{} of {whole}", units::duration(finding.lost_ns)));
     }
     if affected.exchanges > 0 {
         let whole = counted(affected.of_exchanges, "exchange", "exchanges");
-        // The cost is that of all exchanges where few of them have most of it.
-        let is_of_few = finding.facts.iter().any(|(name, _)| *name == "slow");
-        let part = if is_of_few { "most of it in " } else { "" };
+        // The cost is that of all exchanges where those that count have only a part of it.
+        let part = finding.facts.iter().find(|(name, _)| *name == "counted_ns");
+        let part = part.map_or_else(String::new, |(_, ns)| format!("{} of it in ", show(ns)));
         facts.push(format!("{part}{} of {whole}", units::count(affected.exchanges)));
     } else if affected.connections > 0 {
         facts.push(counted(affected.connections, "connection", "connections"));
@@ -95,6 +99,9 @@ pub(super) fn culprit(finding: &Finding) -> String {
         Role::Network if is_from_server(finding) => format!("network from {at}"),
         Role::Network if finding.facts.iter().any(|(name, _)| *name == "caller") => {
             format!("network of {at}")
+        }
+        Role::Network if finding.facts.iter().any(|(name, _)| *name == "mute_host") => {
+            format!("network to {at}")
         }
         // A router that identified itself (by ICMP).
         Role::Network if endpoint.port == 0 && endpoint != Endpoint::default() => {

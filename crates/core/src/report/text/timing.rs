@@ -137,7 +137,7 @@ impl Columns {
         };
         let kinds = report.endpoints.iter().flat_map(|at| &at.kinds).map(|kind| kind.latency);
         let without = report.findings.iter().filter(|finding| is_predicted(finding));
-        let without = without.flat_map(|finding| left_over_times(&finding.counterfactual));
+        let without = without.flat_map(left_over_times);
         let all = report.endpoints.iter().map(|at| at.latency).chain(kinds);
         let all = all.chain([report.latency]).flat_map(shown_times).chain(without);
         let longest = all.map(|it| columns_of(&it));
@@ -158,17 +158,13 @@ fn shown_times(at: Latency) -> [String; 4] {
 }
 
 /// Formats a predicted latency: the interval of each percentile, or its value if that is known.
-fn left_over_times(Prediction { least, most, .. }: &Prediction) -> [String; 4] {
-    let shown = |least_ns, most_ns| match least_ns == most_ns {
-        true => units::duration(most_ns),
-        false => units::range(least_ns, most_ns),
+fn left_over_times(finding: &Finding) -> [String; 4] {
+    let (now, Prediction { least, most, .. }) = (&finding.latency, &finding.counterfactual);
+    let shown = |of: fn(&Latency) -> u64| match of(least) == of(most) {
+        true => units::duration(of(most)),
+        false => units::range_below(of(least), of(most), of(now)),
     };
-    [
-        shown(least.p50_ns, most.p50_ns),
-        shown(least.p90_ns, most.p90_ns),
-        shown(least.p99_ns, most.p99_ns),
-        shown(least.max_ns, most.max_ns),
-    ]
+    [shown(|of| of.p50_ns), shown(|of| of.p90_ns), shown(|of| of.p99_ns), shown(|of| of.max_ns)]
 }
 
 fn endpoint_rows(page: &mut Page<'_>, report: &Report, at: &EndpointReport, columns: &Columns) {
@@ -308,7 +304,7 @@ fn without_rows(page: &mut Page<'_>, faults: &[&Finding], columns: &Columns) {
         let name = format!("  without {}", finding.cause.id());
         let of = culprit_of_several(finding, faults);
         let name = cut(&name, columns.name.saturating_sub(columns_of(&of))) + &of;
-        row(page, &name, columns, "", left_over_times(&finding.counterfactual));
+        row(page, &name, columns, "", left_over_times(finding));
     }
 }
 
