@@ -51,7 +51,8 @@ fn heading(page: &mut Page<'_>, report: &Report, finding: &Finding) {
         let wall_ns = finding.load.map_or(report.totals.wall_ns, |it| it.wall_ns);
         let whole = units::duration(wall_ns);
         // How long a client waited after its last SYN is not seen.
-        let is_cut = finding.facts.iter().any(|(name, _)| *name == "all_silent");
+        let has = |fact: &str| finding.facts.iter().any(|(name, _)| *name == fact);
+        let is_cut = has("all_silent") && !has("waiting_ns");
         let least = if is_cut { "at least " } else { "" };
         facts.push(format!("cost {least}{} of {whole}", units::duration(finding.lost_ns)));
     }
