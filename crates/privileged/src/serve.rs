@@ -142,8 +142,8 @@ impl Work {
         channel: &Channel,
     ) -> Done {
         let watching = self.watching()?;
-        let mut wait = |pause| channel.wait(pause).unwrap_or(true);
-        watching.follow(follow, &mut wait);
+        let wait = |pause| channel.wait(pause).unwrap_or(true);
+        watching.follow(follow, wait);
         if let Some(sample) = witness {
             watching.witness(sample, wait);
         }
