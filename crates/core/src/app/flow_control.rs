@@ -164,7 +164,7 @@ impl Credits {
 
     /// Greatest number of DATA bytes among `bytes` without known headers.
     fn most_data(&self, bytes: u64) -> u64 {
-        bytes - bytes.div_ceil(self.frame_max + HEADER_BYTES) * HEADER_BYTES
+        bytes.saturating_sub(bytes.div_ceil(self.frame_max + HEADER_BYTES) * HEADER_BYTES)
     }
 
     /// Returns the window that was used up last of those at whose edge the sender stands, and the

@@ -30,6 +30,8 @@ pub fn look_up(pcap: &mut Pcap, number: u32) {
 
 /// Memory that look-ups may take, bytes.
 const NAMES_BYTES: u64 = 36 << 20;
+/// Memory for 16,000 servers, each with a row of its own, and their look-ups.
+const RESOLVERS_BYTES: u64 = 68 << 20;
 
 /// Look-ups of size 1.
 const LOOKUPS: usize = 1_000;
@@ -90,7 +92,8 @@ pub fn all() -> Vec<Hostile> {
         }),
         lookups("answers of many resolvers", true, |n| {
             ((CLIENT, port(n)), 0x0c00_0000 + n, "a".into())
-        }),
+        })
+        .within(RESOLVERS_BYTES),
         Hostile::one("answered look-ups without end", many).within(NAMES_BYTES),
         Hostile::one("answered look-ups without end", many).within(NAMES_BYTES).watched(),
         Hostile::one("answers without query", |size| {
