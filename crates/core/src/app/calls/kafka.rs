@@ -70,9 +70,9 @@ fn has_no_response(version: u16, body: &[u8]) -> bool {
             0..=2 => Some(at),
             3..=8 => text(at),
             // Tagged fields, none as a rule, and a compact transaction, whose length is one more.
-            _ => match body.get(at..)? {
-                &[0, 0, ..] => Some(at + 2),
-                &[0, length @ 1..0x80, ..] => Some(at + 1 + usize::from(length)),
+            _ => match *body.get(at..)? {
+                [0, 0, ..] => Some(at + 2),
+                [0, length @ 1..0x80, ..] => Some(at + 1 + usize::from(length)),
                 _ => None,
             },
         }
