@@ -288,6 +288,13 @@ impl Path {
         self.legs[side].has(LegRtt::ENDS_HERE)
     }
 
+    /// Returns whether the vantage is on the host of `side` itself, and not only one link away from it,
+    /// which may be a radio link: its answers come within the time of a kernel. Frames show no more than
+    /// that no router lies between.
+    pub fn is_on_host(&self, side: Side) -> bool {
+        self.has_sample(side) && self.sampled_ns(side) <= VANTAGE_ON_HOST_NS
+    }
+
     /// Returns whether the framing, or else the samples, show that the vantage is at `side`.
     fn lies_at(&self, side: Side) -> bool {
         if Side::ALL.into_iter().any(|side| self.is_framed_at(side)) {

@@ -36,12 +36,19 @@ pub fn is_loss(cause: Cause) -> bool {
 /// Returns the side whose host dropped the lost packet behind the capture there.
 fn dropped_by(scene: &Scene<'_>) -> Option<Side> {
     let gap = scene.gap();
-    if gap.repair.deaf {
-        return Some(gap.sender);
-    }
     let repeats = gap.repair.is_retransmission() || gap.losses.missing.any();
-    let at_receiver = scene.connection.view().is_beside_receiver(gap.sender);
-    (gap.repair.original.is_some() && at_receiver && repeats).then_some(gap.sender.peer())
+    let dropper = match gap.repair.deaf {
+        true => gap.sender,
+        false => gap.sender.peer(),
+    };
+    let is_known = gap.repair.deaf || gap.repair.original.is_some() && repeats;
+    (is_known && is_at_receiver(scene, dropper)).then_some(dropper)
+}
+
+/// Returns whether the vantage is on the host of `side`, and not at its peer.
+fn is_at_receiver(scene: &Scene<'_>, side: Side) -> bool {
+    let connection = scene.connection;
+    connection.view().is_beside_receiver(side.peer()) && connection.path.is_on_host(side)
 }
 
 /// Counts the waits for packets that a host dropped behind the capture. Of several waits of an exchange only
@@ -113,7 +120,7 @@ pub(super) fn add_repair(scene: &Scene<'_>, proof: &mut Proof) {
         _ => "next",
     };
     proof.add_frame_after(gap, part);
-    let at_receiver = scene.connection.view().is_beside_receiver(gap.sender);
+    let at_receiver = is_at_receiver(scene, gap.sender.peer());
     let place = match gap.repair.original {
         Some(_) if at_receiver => Some(IN_RECEIVER),
         Some(_) => Some("between the capture and the receiver"),
