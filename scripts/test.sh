@@ -22,8 +22,9 @@ case ${1:-} in
         exec nice -n 19 "$@"
     fi
     : >"$TCPWHY_TESTS/${1##*/}.output"
-    # Not as a job of bash, which would ignore Ctrl-C: tests send it to what they start.
-    exec setsid --fork "$0" --beside "$@"
+    # Not as a job of bash, which would ignore Ctrl-C: tests send it to what they start. It must not hold
+    # the pipe of this run's output, whose reader waits for its end.
+    exec setsid --fork "$0" --beside "$@" >/dev/null 2>&1
     ;;
 --beside)
     shift

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Part of no exchange: CONFIRM, which acknowledges; unsolicited responses, which an outstation sends by
-//! itself, and their confirmations; functions without a response; and frames of the link layer alone.
+//! itself, and their confirmations; functions without a response; what goes to all outstations; and frames of
+//! the link layer alone.
 
 use super::bytes::{Byte, like, name};
 use super::{Grammar, Message, Said};
@@ -32,6 +33,9 @@ const TRANSPORT_LAST: u8 = 0x80;
 const LAST: u8 = 0x40;
 const UNSOLICITED: u8 = 0x10;
 const SEQUENCE: u8 = 0x0f;
+
+/// Least of the addresses of all outstations, which do not answer what is sent there (IEEE 1815 §9).
+const BROADCAST_MIN: u16 = 0xfffd;
 
 const RESPONSE: u8 = 129;
 const AUTHENTICATE_RESPONSE: u8 = 131;
@@ -92,8 +96,11 @@ impl Grammar for Dnp3 {
         }
         let more = !ends_fragment || control & LAST == 0;
         let id = u64::from(control & SEQUENCE);
+        let &[.., low, high, _, _, _, _] = message.header else { return Said::Aside };
+        let is_broadcast = u16::from_le_bytes([low, high]) >= BROADCAST_MIN;
         match (from, name(&FUNCTIONS, function)) {
             _ if control & UNSOLICITED != 0 => Said::Aside,
+            (Side::Client, _) if is_broadcast => Said::Aside,
             (Side::Client, Some(kind)) => Said::Call { id, kind, more },
             (Side::Server, _) if [RESPONSE, AUTHENTICATE_RESPONSE].contains(&function) => {
                 Said::Reply { id, error: None, more }
