@@ -163,7 +163,7 @@ fn check_reports(tainted: &Tainted, how: &Capture) {
         tainted.tokens.assert_clean(&tcpwhy(&folder, &run), true, &place(&run));
     }
     let file = |name: &str| fs::read(folder.join(name)).expect("it was written");
-    tainted.tokens.assert_clean(&file("report.html"), true, &place(&"the page"));
+    tainted.tokens.assert_page_clean(&file("report.html"), &place(&"the page"));
     let comments = packets::beside_packets(&file("annotated.pcapng"));
     // Comments of the capture itself stay in its copy, and are no annotations.
     let added = tainted.texts.iter().fold(comments, |rest, text| without(&rest, text.as_bytes()));

@@ -75,24 +75,25 @@ pub(super) fn head(
         // Numbers of packets, streams and errors.
         (Protocol::Mqtt, _) => {}
         (Protocol::Http2, _) if is_frame_of_numbers(framing) => {}
-        _ => fill(head.get_mut(numbers(protocol)..).unwrap_or_default()),
+        _ => fill(head.get_mut(numbers(protocol, framing)..).unwrap_or_default()),
     }
 }
 
-/// Returns the number of bytes at the beginning of a message that are numbers, whatever it is for: ids,
-/// commands, states, lengths. Where values stand among them, there are none.
-fn numbers(protocol: Protocol) -> usize {
+/// Returns the number of bytes at the beginning of a message, behind the header with which `framing` ends,
+/// that are numbers: ids, commands, states, lengths. Where values stand among them, there are none.
+fn numbers(protocol: Protocol, framing: &[u8]) -> usize {
+    let from_end = |bytes: usize| framing.iter().rev().nth(bytes - 1).copied();
     match protocol {
         // Up to the message id (MS-SMB2 §2.2.1.2), or the multiplex id (MS-CIFS §2.2.3.1).
         Protocol::Smb => 32,
         // Id, kind, version, program, version, procedure (RFC 5531 §9).
         Protocol::OncRpc => 24,
-        // Lengths, context, operation, status (C706 §12.6.4).
-        Protocol::DceRpc => 12,
+        // The status of a fault (C706 §12.6.4.7), with what is before it; the header has 16 bytes.
+        Protocol::DceRpc if from_end(14) == Some(3) => 12,
         // Transport, control and function; unit, function and exception.
         Protocol::Dnp3 | Protocol::Modbus => 3,
-        // A length or the code of an error.
-        Protocol::Cassandra => 4,
+        // The code of an error, whose operation is 0.
+        Protocol::Cassandra if from_end(5) == Some(0) => 4,
         _ => 0,
     }
 }
