@@ -30,7 +30,7 @@ const OVERHEAD: f64 = 1.5;
 /// 0.07 to 0.11 with one connection in eight).
 const SATURATED: f64 = 0.11;
 
-/// The hook, and what it has cost so far.
+/// The hook, with the state that decides when it is attached.
 pub(crate) struct Following {
     /// Share of one CPU that it may take; `None`: any.
     part: Option<f64>,

@@ -39,7 +39,7 @@ pub(super) use status::{is_credential, is_of_server, write};
 /// Maximum number of calls without a reply that are followed.
 const WAITING_MAX: usize = 64;
 
-/// What one message says.
+/// The meaning of one message for the exchanges.
 pub(super) enum Said {
     /// It calls, and is to be answered; `more` parts of it may follow.
     Call { id: u64, kind: &'static str, more: bool },

@@ -249,12 +249,14 @@ fn note_udp_answers(lookups: &[Lookup], tally: &mut Tally) {
     let is_to_resolver =
         |key: &&Key| key.cause == Cause::SynRetransmit && key.server.port == DNS_PORT;
     let keys: Vec<_> = tally.causes.keys().filter(is_to_resolver).cloned().collect();
+    let mut answers: HashMap<Endpoint, u64> = keys.iter().map(|key| (key.server, 0)).collect();
+    for query in lookups.iter().flat_map(|lookup| &lookup.queries) {
+        if let Some(count) = answers.get_mut(&query.server) {
+            *count += u64::from(query.answered_ns.is_some() && !query.flags.over_tcp);
+        }
+    }
     for key in keys {
-        let queries = lookups.iter().flat_map(|lookup| &lookup.queries);
-        let answered = queries
-            .filter(|it| it.server == key.server && it.answered_ns.is_some() && !it.flags.over_tcp);
-        let count = answered.count() as u64;
-        if count > 0 {
+        if let Some(&count) = answers.get(&key.server).filter(|count| **count > 0) {
             tally.causes.at(&key).shown.add(UDP_ANSWERS, count);
         }
     }

@@ -149,7 +149,7 @@ fn no_protocol_is_taken_for_another() {
             );
         }
     }
-    // What begins as one of them does, and is none.
+    // Bytes that begin like a message of these protocols, and are none.
     for other in [
         &b"\x30\x0a\x04\x01\x02\x63\x05\x04\0\x0a\x01\x02"[..],
         b"\0\0\0\x42\xfeSMC",

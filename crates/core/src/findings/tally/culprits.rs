@@ -75,6 +75,9 @@ pub struct CauseTally {
     pub exchanges: u64,
     /// Number of connections with the cause.
     pub connections: u64,
+    /// First frame of the connection that [`CauseTally::count_connection`] has counted last.
+    #[serde(skip)]
+    pub(in crate::findings) counted: Option<FrameId>,
     /// Number of silences.
     pub count: u64,
     /// Cost of the cause, ns.
@@ -149,6 +152,14 @@ impl CauseTally {
             self.covers.add(owner, chain.ns);
         }
         self.note_share(chain.ns, wall_ns);
+    }
+
+    /// Counts the connection of an exchange with the cause: once, though several of its exchanges, which
+    /// are counted one after the other, have the cause.
+    pub(in crate::findings) fn count_connection(&mut self, connection: &Connection) {
+        let counted = Some(connection.first_frame);
+        self.connections += u64::from(self.counted != counted);
+        self.counted = counted;
     }
 
     /// Counts one silence that cost an exchange of `wall_ns` the time `lost_ns`, without its

@@ -331,7 +331,7 @@ impl Tally {
         self.cause(connection, exchange, &chain);
         let key = Key::of(cause, by, connection).within(self.row_of(connection.server()));
         let tally = self.causes.at(&key);
-        tally.connections += 1;
+        tally.count_connection(connection);
         for (owner, ns) in exchange.ledger.ledger().iter() {
             let others_ns = if owner == Owner::Server { silent_ns } else { 0 };
             tally.covers.add(owner, ns - others_ns);

@@ -184,7 +184,7 @@ impl Tally {
         self.cause(connection, exchange, &chain);
         let key = Key::of(Cause::NoAnswer, Side::Server, connection);
         let tally = self.causes.at(&key.within(self.row_of(connection.server())));
-        tally.connections += 1;
+        tally.count_connection(connection);
         tally.covers.merge(covered);
         tally.shown.add(shown, 1);
     }
@@ -210,7 +210,7 @@ impl Tally {
         self.cause(connection, exchange, &chain);
         let key = Key::of(cause, Side::Client, connection);
         let key = key.within(self.row_of(connection.server()));
-        self.causes.at(&key).connections += 1;
+        self.causes.at(&key).count_connection(connection);
         self.unheard.push(Unheard {
             key,
             client: connection.client().address,

@@ -305,7 +305,7 @@ impl Connection {
         let sender = &self.senders[index];
         let offered_ns = sender.space.offered_ago_ns(&sender.pending, end, segment.time_ns);
         let echoed_ns = self.senders[side.peer()].packets.last.echoed_ago_ns(segment);
-        // What is not longer than a host's own delay shows no path.
+        // A round trip within the delay of a host says nothing about the path.
         let echoed_ns = echoed_ns.filter(|&it| it < rtt_ns && rtt_ns > HOST_DELAY_MAX_NS);
         if let Some(ago_ns) = offered_ns.into_iter().chain(echoed_ns).min()
             && !self.mid_stream

@@ -251,7 +251,7 @@ fn settle_set_up(it: &mut Finished<'_>, exchange: &mut Exchange) {
     let needed_ns =
         if was_refused { again_ns } else { it.setup.repeated_ns(it.path).min(again_ns) };
     exchange.repeated_setup_ns = needed_ns;
-    // What refuses an attempt in the end is the cause of all of it.
+    // The RST that ends the attempt is the cause of all the time that it took.
     let is_of_icmp = || it.cold.icmp_report().is_some_and(|report| report.about_syn);
     if needed_ns > 0 && !(it.setup.refused && (was_refused || is_of_icmp())) {
         let cause = if was_refused { Cause::Refused } else { it.setup.cause(it.path) };

@@ -104,7 +104,7 @@ impl LastPacket {
     pub fn after(&self, segment: &Segment) -> Self {
         let is_reset = segment.flags.has(TcpFlags::RST);
         // A packet with an older one was overtaken.
-        let is_newer = segment.tsval.wrapping_sub(self.tsval) as i32 > 0;
+        let is_newer = self.tsval == 0 || segment.tsval.wrapping_sub(self.tsval) as i32 > 0;
         Self {
             tsval_time: if is_newer { ticks(segment) } else { self.tsval_time },
             ttl: if is_reset { self.ttl } else { segment.ttl },
@@ -189,6 +189,31 @@ mod tests {
     #[test]
     fn a_copy_comes_sooner_than_a_repetition() {
         assert!(is_copy_after(3 * MS / 2, 0, 64) && !is_copy_after(3 * MS, 0, 64));
+    }
+
+    #[test]
+    fn an_echo_is_timed_from_the_first_packet_with_its_timestamp() {
+        let facts = SegmentFlags(SegmentFlags::TIMESTAMPS);
+        let packet = |at_ms: u64, tsval: u32, tsecr: u32| Segment {
+            time_ns: 9_000_000 * MS + at_ms * MS,
+            flags: TcpFlags(TcpFlags::ACK),
+            facts,
+            tsval,
+            tsecr,
+            ..Segment::default()
+        };
+        let ago = |tsvals: &[(u64, u32)], echo: u32| {
+            let sent = tsvals.iter().fold(LastPacket::default(), |last, &(at_ms, tsval)| {
+                last.after(&packet(at_ms, tsval, 0))
+            });
+            sent.echoed_ago_ns(&packet(30, 7, echo)).map(|ns| ns / MS)
+        };
+        // Clocks begin anywhere, also in the upper half of their range.
+        for begin in [5, 0xf000_0000] {
+            assert_eq!(ago(&[(0, begin), (4, begin)], begin), Some(30));
+            assert_eq!(ago(&[(0, begin), (4, begin + 1), (6, begin + 1)], begin + 1), Some(26));
+            assert_eq!(ago(&[(0, begin), (4, begin + 1)], begin), None);
+        }
     }
 
     #[test]
