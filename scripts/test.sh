@@ -4,10 +4,10 @@
 # Usage: test.sh [FILTER…]     Status: that of the tests.
 #        test.sh --build        builds the tests, and runs none.
 #
-# The tests of the core compute, with the lowest priority. Those of the other crates mostly wait for
-# servers and timers, so they run meanwhile: cargo starts each binary through this script. What they
-# measure may be spoilt by what runs beside them: the few that fail there run once more, alone at the
-# end, and that result counts. The closing lines name them.
+# The tests of the core compute: they run one binary after the other. Those of the other crates mostly wait
+# for servers and timers, so their binaries run beside each other: cargo starts each through this script.
+# What they measure may be spoilt by what runs beside them: the few that fail there run once more, alone at
+# the end, and that result counts. The closing lines name them.
 set -euo pipefail
 
 build=
@@ -19,10 +19,10 @@ case ${1:-} in
 --run)
     shift
     if [ "${PWD##*/}" = core ]; then
-        exec nice -n 19 "$@"
+        exec "$@"
     fi
     : >"$TCPWHY_TESTS/${1##*/}.output"
-    # Not as a job of bash, which would ignore Ctrl-C: tests send it to what they start. It must not hold
+    # Not as a job of bash, which would ignore Ctrl-C: tests send it to what they start. It does not hold
     # the pipe of this run's output, whose reader waits for its end.
     exec setsid --fork "$0" --beside "$@" >/dev/null 2>&1
     ;;
@@ -73,21 +73,16 @@ tests() {
         cargo test --locked --no-run "$@"
         return
     fi
-    "${cargo[@]}" test --locked --no-fail-fast "$@" \
+    cargo test --locked --no-fail-fast "$@" \
         --config "target.'cfg(all())'.runner = ['$PWD/scripts/test.sh', '--run']" \
         -- "${filters[@]}" | tee -a "$TCPWHY_TESTS/cargo" || status=$?
 }
 filters=("$@")
-cargo=(cargo)
 # The optimiser takes longer for the tests within the crates, and for what the programs of tests read,
 # than it saves when they run; without it, they share their libraries with what `make run` has built.
 plain=(--workspace --config profile.test.package.tcpwhy-core.opt-level=0)
 tests "${plain[@]}" --lib --config profile.test.package.tcpwhy-probe.opt-level=0
 tests "${plain[@]}" --exclude tcpwhy-core --bins --test '*'
-# Those of the core are built, where they are not yet, beside the tests that run.
-cargo=(nice -n 19 cargo)
-tests -p tcpwhy-core --test '*'
-[ -z "$build" ] || exit 0
 for output in "$TCPWHY_TESTS"/*.output; do
     [ -e "$output" ] || continue
     until [ -e "${output%.output}.status" ]; do
@@ -96,6 +91,8 @@ for output in "$TCPWHY_TESTS"/*.output; do
     printf '\n     Beside it %s\n' "$(basename "$output" .output)"
     tee -a "$TCPWHY_TESTS/cargo" <"$output"
 done
+tests -p tcpwhy-core --test '*'
+[ -z "$build" ] || exit 0
 # Number of tests that may fail because of what runs beside them. More have another reason.
 alone_max=5
 alone=()

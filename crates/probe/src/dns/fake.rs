@@ -1,7 +1,8 @@
 //! Name servers for tests: each answers over UDP, and over TCP if it truncates answers, as
 //! configured.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
+use std::iter;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -37,6 +38,11 @@ pub struct Behaviour {
     pub refers_to: Option<&'static str>,
 }
 
+/// Starts what listens at a port that the kernel chooses, until the port is free for all that it needs.
+pub fn free<T>(start: impl Fn() -> io::Result<T>) -> T {
+    iter::repeat_with(start).take(100).find_map(Result::ok).expect("a free port")
+}
+
 /// A name server that runs until it is dropped.
 pub struct Fake {
     pub at: SocketAddr,
@@ -47,13 +53,14 @@ pub struct Fake {
 
 impl Fake {
     pub fn start(behaviour: Behaviour) -> Fake {
-        Fake::start_at("127.0.0.1:0".parse().unwrap(), behaviour)
+        free(|| Fake::start_at("127.0.0.1:0".parse().unwrap(), behaviour.clone()))
     }
 
-    pub fn start_at(at: SocketAddr, behaviour: Behaviour) -> Fake {
-        let tcp = TcpListener::bind(at).unwrap();
-        let at = tcp.local_addr().unwrap();
-        let udp = Arc::new(UdpSocket::bind(at).unwrap());
+    /// Fails if the port is in use for TCP or for UDP; a port that the kernel chooses may be so for UDP.
+    pub fn start_at(at: SocketAddr, behaviour: Behaviour) -> io::Result<Fake> {
+        let tcp = TcpListener::bind(at)?;
+        let at = tcp.local_addr()?;
+        let udp = Arc::new(UdpSocket::bind(at)?);
         udp.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         tcp.set_nonblocking(true).unwrap();
         let (stop, questions) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
@@ -104,7 +111,7 @@ impl Fake {
                 }
             })
         };
-        Fake { at, stop, questions, threads: vec![by_udp, by_tcp] }
+        Ok(Fake { at, stop, questions, threads: vec![by_udp, by_tcp] })
     }
 
     /// Returns the number of queries that arrived over UDP.

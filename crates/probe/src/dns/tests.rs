@@ -7,7 +7,7 @@ use hickory_proto::op::ResponseCode;
 use tcpwhy_core::model::{Cause, Role};
 use tcpwhy_core::report::Phrases;
 
-use super::fake::{Behaviour, Fake};
+use super::fake::{Behaviour, Fake, free};
 use super::*;
 use crate::budget::Budget;
 
@@ -250,10 +250,13 @@ fn garbage_is_no_answer() {
 #[test]
 fn referrals_are_followed_from_the_root() {
     let root_at = "127.0.0.9:0".parse().unwrap();
-    let root = Fake::start_at(root_at, Behaviour { refers_to: Some("lab"), ..healthy() });
-    // The server of the zone listens at the same port of the address that the referral names.
-    let zone_at = std::net::SocketAddr::new("127.0.0.1".parse().unwrap(), root.at.port());
-    let zone = Fake::start_at(zone_at, healthy());
+    let (root, zone) = free(|| {
+        let refers = Behaviour { refers_to: Some("lab"), ..healthy() };
+        let root = Fake::start_at(root_at, refers)?;
+        // The server of the zone listens at the same port of the address that the referral names.
+        let zone_at = std::net::SocketAddr::new("127.0.0.1".parse().unwrap(), root.at.port());
+        Ok((root, Fake::start_at(zone_at, healthy())?))
+    });
     let found = trace("db.lab", RecordType::A, &[root.at], Duration::from_secs(1));
     assert_eq!(found.failure, None);
     let zones: Vec<&str> = found.hops.iter().map(|it| it.zone.as_str()).collect();
