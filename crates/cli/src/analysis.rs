@@ -4,6 +4,7 @@ use crate::args::Analysing;
 use crate::error::Error;
 use crate::workers;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tcpwhy_core::capture::{Block, CaptureSet, FrameId, Open, Progress, Source};
 use tcpwhy_core::check::{Packets, check};
@@ -43,7 +44,10 @@ impl Wanted {
     /// A report as the user asked for it.
     pub fn of(asked: &Analysing) -> Self {
         Self {
-            options: asked.reporting.options(),
+            options: Options {
+                keys: asked.keylog.as_ref().map(|it| Arc::clone(&it.keys)),
+                ..asked.reporting.options()
+            },
             connection: None,
             exchange: None,
             all: false,

@@ -1,6 +1,7 @@
 //! Options that several commands share, and their parsers.
 
 use clap::{Args, ValueEnum, ValueHint};
+use crate::keylog::KeyLog;
 use std::path::PathBuf;
 use tcpwhy_core::filter::{Filter, FilterError};
 use tcpwhy_core::pipeline::Options;
@@ -49,6 +50,11 @@ pub struct Analysing {
     #[arg(long, value_name = "FILE|live", value_hint = ValueHint::FilePath)]
     pub sockets: Option<PathBuf>,
 
+    /// Open TLS with the secrets in this key log, as programs write it where SSLKEYLOGFILE is set; none
+    /// of them, and nothing of what they open but kinds of requests, is shown
+    #[arg(long, value_name = "FILE", value_parser = KeyLog::read, value_hint = ValueHint::FilePath)]
+    pub keylog: Option<KeyLog>,
+
     /// Number of places at which the files were captured: 1, or 2 to join the packets of both
     /// [default: detected from the packets]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
@@ -68,6 +74,7 @@ impl Analysing {
             ("--min-share", min_share.is_some()),
             ("--min-lost", min_lost.is_some()),
             ("--sockets", self.sockets.is_some()),
+            ("--keylog", self.keylog.is_some()),
             ("--vantages", self.vantages.is_some()),
         ];
         given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)

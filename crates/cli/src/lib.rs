@@ -20,6 +20,7 @@ pub mod error;
 mod explain;
 #[cfg(all(feature = "program", target_os = "linux"))]
 mod host;
+mod keylog;
 #[cfg(feature = "program")]
 mod load;
 #[cfg(feature = "program")]

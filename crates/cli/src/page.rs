@@ -2,6 +2,7 @@
 
 use crate::analysis::{self, Wanted};
 use crate::args::Analysing;
+use crate::keylog::KeyLog;
 use crate::error::Error;
 use crate::progress::Bar;
 use crate::written::Written;
@@ -125,5 +126,9 @@ fn wanted(asked: &ReportPage) -> Wanted {
 pub fn asked_for(files: &[PathBuf], analysing: &Analysing) -> Invocation {
     let files = files.iter().map(|file| file.display().to_string()).collect();
     let filter = analysing.reporting.filter.as_ref();
-    Invocation::of_captures(files, filter.map(Filter::text), analysing.vantages)
+    let mut asked = Invocation::of_captures(files, filter.map(Filter::text), analysing.vantages);
+    if let Some(KeyLog { path, .. }) = &analysing.keylog {
+        asked.options.extend(["--keylog".into(), path.display().to_string()]);
+    }
+    asked
 }

@@ -25,6 +25,7 @@ pub mod findings;
 mod graph;
 pub mod join;
 mod judge;
+pub mod keys;
 mod literal;
 pub mod model;
 pub mod page;

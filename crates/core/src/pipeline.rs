@@ -41,10 +41,12 @@ use crate::dns::{self, Lookup, Transport};
 use crate::filter::Filter;
 use crate::findings::{self, Floors, Tally, Worst};
 use crate::join::{Accounts, Datagrams, Joint, Sites};
+use crate::keys::Keys;
 use crate::model::{Report, Window};
 use crate::tcp::{Sink, Tracker};
 use crate::wire::{Datagram, FlowHasher, FlowKey, Packet, decode, protocol};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Number of shards, independent of the number of threads, which therefore does not affect the
 /// result.
@@ -72,6 +74,8 @@ pub struct Options {
     pub sites: Sites,
     /// The captures show the same packets with other addresses.
     pub is_translated: bool,
+    /// Secrets that open TLS connections; none of them is in the report.
+    pub keys: Option<Arc<Keys>>,
     /// Disables the fast paths. The analysis takes longer and gives the same result; tests compare
     /// the two.
     pub disable_fast_path: bool,
@@ -212,6 +216,7 @@ impl Shard {
         for tracker in [&mut shard.tracker].into_iter().chain(tracker) {
             tracker.share_early_bytes(trackers);
             tracker.shows_values = options.show_values;
+            tracker.open_tls_with(options.keys.clone());
             tracker.disable_fast_path(options.disable_fast_path);
             tracker.limit_to(window);
         }

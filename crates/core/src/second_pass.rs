@@ -71,6 +71,7 @@ impl<S: Sink> Connections<S> {
             let mut tracker = Tracker::default();
             tracker.share_early_bytes(SHARDS);
             tracker.shows_values = options.show_values;
+            tracker.open_tls_with(options.keys.clone());
             tracker.disable_fast_path(true);
             tracker.limit_to(options.window());
             tracker

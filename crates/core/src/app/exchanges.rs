@@ -263,6 +263,14 @@ impl<'a> Feed<'a> {
         }
     }
 
+    /// Records that the client sends the newest request again, if that is still unanswered.
+    pub fn expect_repetition(&mut self) {
+        self.request_end();
+        if !self.exchanges.waiting.is_empty() {
+            self.exchanges.anticipated = Some(Side::Client);
+        }
+    }
+
     /// Records data that keeps the connection open or ends it, and belongs to no exchange.
     pub fn aside(&mut self) {
         self.exchanges.anticipated = None;

@@ -1,6 +1,8 @@
 //! The framer of one connection: skips known bodies and passes the other bytes to its parser.
 
+mod carried;
 mod credit;
+mod machines;
 mod more;
 mod spoken;
 
@@ -11,12 +13,9 @@ use super::http::Http;
 use super::known::KnownHeaders;
 use super::machine::Machine;
 use super::mark::Mark;
-use super::packets::Packets;
-use super::postgres::Postgres;
 use super::protocol::Protocol;
-use super::redis::Redis;
 use super::sniff::{Hint, Sniffer, asks_nothing, proxy_header};
-use super::tls::{self, Tls};
+use super::tls::{self, Opening};
 use super::{calls, memcached};
 use crate::wire::{BySide, Side};
 use spoken::Spoken;
@@ -78,6 +77,8 @@ pub struct Framer {
     dialogue: Option<Box<Dialogue>>,
     /// What both sides have sent last.
     spoken: Spoken,
+    /// Why TLS that was carried is not read any more, or never was.
+    opening: Opening,
     /// It is SSH (RFC 4253 §4.2), whose programs set `TCP_NODELAY` when the handshake is over.
     pub is_ssh: bool,
 }
@@ -96,6 +97,7 @@ impl Framer {
             last: None,
             dialogue: None,
             spoken: Spoken::default(),
+            opening: Opening::NotTried,
             is_ssh: false,
         }
     }
@@ -163,12 +165,13 @@ impl Framer {
 
     /// Returns whether messages of HTTP/1 pass, which show where a request ends.
     pub fn is_http(&self) -> bool {
-        self.protocol == Protocol::Http1 && matches!(self.machine, Machine::Http(_))
+        let it = self.spoken_by();
+        it.protocol == Protocol::Http1 && matches!(it.machine, Machine::Http(_))
     }
 
     /// Returns whether a body is skipped that ends with the connection (RFC 9112 §6.3).
     fn skips_to_end(&self) -> bool {
-        self.skip[Side::Server] >= u64::MAX / 2
+        self.spoken_by().skip[Side::Server] >= u64::MAX / 2
     }
 
     /// Returns whether `side` has begun a message and has announced more bytes of it than it has
@@ -180,7 +183,7 @@ impl Framer {
     /// Number of bytes that `side` has announced of the message in progress and not sent, as far as it
     /// is known.
     pub fn lacking_bytes(&self, side: Side) -> u64 {
-        match self.skip[side] {
+        match self.spoken_by().skip[side] {
             bytes if bytes < u64::MAX / 2 => bytes,
             _ => 0,
         }
@@ -189,12 +192,13 @@ impl Framer {
     /// Returns whether nothing in the content shows which messages are requests, and which of the other
     /// messages answer them: it is encrypted, or of an unknown protocol.
     pub fn hides_dialogue(&self) -> bool {
-        matches!(self.protocol, Protocol::Turns | Protocol::Tls) && self.dialogue.is_none()
+        let it = self.spoken_by();
+        matches!(it.protocol, Protocol::Turns | Protocol::Tls) && it.dialogue.is_none()
     }
 
     /// Returns whether exchanges end only with the next request, as far as can be known.
     pub fn is_open_ended(&self) -> bool {
-        match &self.machine {
+        match &self.spoken_by().machine {
             Machine::Sniff(_) | Machine::Turns | Machine::Tls(_) => true,
             Machine::Frames(frames) => frames.is_open_ended(),
             _ => false,
@@ -204,7 +208,7 @@ impl Framer {
     /// Returns whether the server sends messages that nothing requests, which the client may
     /// acknowledge by messages that get no response.
     pub fn has_events(&self) -> bool {
-        matches!(&self.machine, Machine::Frames(frames) if frames.has_events())
+        matches!(&self.spoken_by().machine, Machine::Frames(frames) if frames.has_events())
     }
 
     /// Returns whether the first `RequestStart` of the next push ends the exchanges before it: their
@@ -236,13 +240,13 @@ impl Framer {
 
     /// Returns whether this is a WebSocket connection on which no Close frame has passed.
     pub fn lacks_close_frame(&self) -> bool {
-        matches!(&self.machine, Machine::Frames(frames) if frames.lacks_close_frame())
+        matches!(&self.spoken_by().machine, Machine::Frames(frames) if frames.lacks_close_frame())
     }
 
     /// Returns whether the client is known not to wait for some of the data that the server sends.
     #[inline]
     pub fn has_unsolicited(&self) -> bool {
-        matches!(&self.machine, Machine::Frames(frames) if frames.has_unsolicited())
+        matches!(&self.spoken_by().machine, Machine::Frames(frames) if frames.has_unsolicited())
     }
 
     /// Returns whether the server has sent only session tickets since the TLS handshake.
@@ -506,6 +510,7 @@ impl Framer {
                         self.protocol = Protocol::Turns;
                     }
                     feed.desync();
+                    self.note_opening();
                     self.become_turns();
                     self.hunting = true;
                     self.last = Some(from);
@@ -563,37 +568,5 @@ impl Framer {
         }
         let pinned = u32::try_from(*pos).unwrap_or(u32::MAX);
         self.run(from, sniffer.prefix(), 0, Some(pinned), known, on);
-    }
-
-    /// Returns the parser of `protocol`, which begins with `message`, as far as it is in this push.
-    fn machine_for(
-        &self,
-        protocol: Protocol,
-        sniffer: &Sniffer,
-        message: &[u8],
-        known: &KnownHeaders,
-    ) -> Machine {
-        match protocol {
-            Protocol::Http1 => Machine::Http(Http::after(known)),
-            Protocol::Tls => {
-                let client_hello = sniffer.from == Side::Client && sniffer.is_handshake_record();
-                let expected = client_hello && !self.exchanges.is_handshake_over();
-                Machine::Tls(Box::new(Tls::new(expected, !self.hunting)))
-            }
-            Protocol::Http2 => Machine::Frames(Box::new(Frames::http2())),
-            Protocol::Mqtt => Machine::Frames(Box::new(Frames::mqtt())),
-            Protocol::Redis => Machine::Redis(Box::new(Redis::new(message))),
-            Protocol::Postgres => {
-                let is_startup = sniffer.prefix().first() == Some(&0);
-                Machine::Postgres(Box::new(Packets::new(Postgres::new(!is_startup))))
-            }
-            Protocol::Mysql => Machine::Mysql(Box::default()),
-            Protocol::Dns => Machine::Dns(Box::default()),
-            Protocol::Amqp => Machine::Amqp(Box::default()),
-            of_calls => match calls::Calls::of(of_calls) {
-                Some(rules) => Machine::Calls(Box::new(Packets::new(rules))),
-                None => Machine::Turns,
-            },
-        }
     }
 }

@@ -1,7 +1,8 @@
-//! The ServerHello of TLS (RFC 8446 §4.1.3), read only to see whether a session is resumed.
+//! The hellos of TLS (RFC 8446 §4.1): whether a session is resumed, and what keys depend on.
 
 use std::ops::Range;
 
+const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
 /// Position of the random value: after type and length of the handshake message, and the version.
 const RANDOM_AT: usize = 4 + 2;
@@ -11,35 +12,78 @@ const RETRY: [u8; 8] = [0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11];
 /// Bytes of the cipher suite and the compression method.
 const CHOICE_BYTES: usize = 2 + 1;
 const PRE_SHARED_KEY: u16 = 41;
+const ENCRYPT_THEN_MAC: u16 = 22;
 const SUPPORTED_VERSIONS: u16 = 43;
 
-/// Returns whether the TLS 1.3 ServerHello at the beginning of `message` chooses a pre-shared key
-/// (§4.2.11), which resumes a session. `None` if that is unknown: the version is earlier, it is a
-/// HelloRetryRequest, or it is incomplete.
-pub(super) fn resumes_session(message: &[u8]) -> Option<bool> {
-    let (&[kind, l1, l2, l3], _) = message.split_first_chunk()?;
-    let end = 4 + u32::from_be_bytes([0, l1, l2, l3]) as usize;
-    let message = message.get(..end)?;
-    let random = message.get(RANDOM_AT..RANDOM_AT + RANDOM_BYTES)?;
-    if kind != SERVER_HELLO || random.starts_with(&RETRY) {
-        return None;
-    }
-    let rest = &message[RANDOM_AT + RANDOM_BYTES..];
-    let (&session_bytes, rest) = rest.split_first()?;
-    let rest = rest.get(usize::from(session_bytes) + CHOICE_BYTES..)?;
-    let (length, rest) = rest.split_first_chunk()?;
-    let mut rest = rest.get(..usize::from(u16::from_be_bytes(*length)))?;
-    let (mut is_tls13, mut has_key) = (false, false);
-    while let Some((&[t1, t2, l1, l2], behind)) = rest.split_first_chunk() {
-        let kind = u16::from_be_bytes([t1, t2]);
-        is_tls13 |= kind == SUPPORTED_VERSIONS;
-        has_key |= kind == PRE_SHARED_KEY;
-        rest = behind.get(usize::from(u16::from_be_bytes([l1, l2]))..)?;
-    }
-    is_tls13.then_some(has_key)
+/// What a ServerHello says that its connection's keys depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ServerHello {
+    /// Its random value.
+    pub random: [u8; RANDOM_BYTES],
+    /// The number of the cipher suite.
+    pub suite: u16,
+    /// The version up to TLS 1.2, as in the message.
+    pub version: [u8; 2],
+    /// The version is TLS 1.3.
+    pub is_tls13: bool,
+    /// It is a HelloRetryRequest, behind which the client says hello again.
+    pub is_retry: bool,
+    /// It chooses a pre-shared key (§4.2.11), which resumes a session.
+    pub has_pre_shared_key: bool,
+    /// MACs are those of ciphertexts (RFC 7366).
+    pub has_encrypt_then_mac: bool,
+    /// The content of records is not compressed (RFC 5246 §6.2.2).
+    pub is_plain: bool,
 }
 
-/// Sets to zero everything that [`resumes_session`] does not read in the ServerHello at the
+impl ServerHello {
+    /// Reads the ServerHello at the beginning of `message`; `None` if it is none, or incomplete.
+    pub fn read(message: &[u8]) -> Option<Self> {
+        let (&[kind, l1, l2, l3], _) = message.split_first_chunk()?;
+        let end = 4 + u32::from_be_bytes([0, l1, l2, l3]) as usize;
+        let message = message.get(..end).filter(|_| kind == SERVER_HELLO)?;
+        let random = *message.get(RANDOM_AT..)?.first_chunk()?;
+        let (&session_bytes, rest) = message[RANDOM_AT + RANDOM_BYTES..].split_first()?;
+        let rest = rest.get(usize::from(session_bytes)..)?;
+        let (&[suite_high, suite_low, compression], rest) = rest.split_first_chunk()?;
+        let mut hello = Self {
+            random,
+            suite: u16::from_be_bytes([suite_high, suite_low]),
+            version: [message[4], message[5]],
+            is_tls13: false,
+            is_retry: random.starts_with(&RETRY),
+            has_pre_shared_key: false,
+            has_encrypt_then_mac: false,
+            is_plain: compression == 0,
+        };
+        // Up to TLS 1.2 there need not be extensions (RFC 5246 §7.4.1.3).
+        let Some((length, rest)) = rest.split_first_chunk() else { return Some(hello) };
+        let mut rest = rest.get(..usize::from(u16::from_be_bytes(*length)))?;
+        while let Some((&[t1, t2, l1, l2], behind)) = rest.split_first_chunk() {
+            let kind = u16::from_be_bytes([t1, t2]);
+            hello.is_tls13 |= kind == SUPPORTED_VERSIONS;
+            hello.has_pre_shared_key |= kind == PRE_SHARED_KEY;
+            hello.has_encrypt_then_mac |= kind == ENCRYPT_THEN_MAC;
+            rest = behind.get(usize::from(u16::from_be_bytes([l1, l2]))..)?;
+        }
+        Some(hello)
+    }
+
+    /// Returns whether a session of TLS 1.3 is resumed; `None` if that is unknown: the version is
+    /// earlier, or it is a HelloRetryRequest.
+    pub fn resumes_session(&self) -> Option<bool> {
+        (self.is_tls13 && !self.is_retry).then_some(self.has_pre_shared_key)
+    }
+}
+
+/// Returns the random value of the ClientHello with which the handshake record `record` begins. It
+/// stands at the beginning, so that the rest of the message is not needed.
+pub(super) fn client_random(record: &[u8]) -> Option<[u8; RANDOM_BYTES]> {
+    let is_hello = record.first() == Some(&CLIENT_HELLO);
+    record.get(RANDOM_AT..)?.first_chunk().copied().filter(|_| is_hello)
+}
+
+/// Sets to zero everything that [`ServerHello::read`] does not need in the ServerHello at the
 /// beginning of `message`; lengths, types and the random value of a HelloRetryRequest remain. If
 /// the message is incomplete, all of it becomes zero.
 pub(crate) fn skeleton(message: &mut [u8]) {
@@ -74,6 +118,10 @@ fn structure(message: &[u8]) -> Option<Vec<Range<usize>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn resumes_session(message: &[u8]) -> Option<bool> {
+        ServerHello::read(message)?.resumes_session()
+    }
 
     fn hello(random: &[u8], extensions: &[(u16, &[u8])]) -> Vec<u8> {
         let mut body = vec![3, 3];

@@ -5,9 +5,11 @@ use super::exchanges::RequestFlags;
 use super::http_header::Header;
 use super::kind::Label;
 use super::mark::{Extent, Stated};
+use crate::keys::Keys;
 use crate::wire::{BySide, Side};
 use memchr::memmem;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Maximum number of headers kept. They are shared by all connections of a shard, so memory does
 /// not grow with connections.
@@ -45,10 +47,12 @@ pub(super) struct KnownHeader {
     pub plain: Option<Extent>,
 }
 
-/// Headers that were parsed before on any of the connections that share them. They never change the
-/// result of the framing.
+/// Headers that were parsed before on any of the connections that share them, which never change the
+/// result of the framing; and the secrets that open TLS.
 #[derive(Clone, Default)]
 pub struct KnownHeaders {
+    /// Secrets of TLS connections, if there are any.
+    pub keys: Option<Arc<Keys>>,
     slots: Vec<Option<Box<KnownHeader>>>,
     /// For each side, the slot of the header kept last.
     last: BySide<Slot>,

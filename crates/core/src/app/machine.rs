@@ -56,7 +56,7 @@ impl Machine {
             Self::Turns | Self::Aside => 0,
             Self::Sniff(it) => size_of_val(&**it),
             Self::Http(it) => it.heap_bytes(),
-            Self::Tls(it) => size_of_val(&**it),
+            Self::Tls(it) => size_of_val(&**it) + it.heap_bytes(),
             Self::Frames(it) => size_of_val(&**it) + it.heap_bytes(),
             Self::Redis(it) => size_of_val(&**it),
             Self::Postgres(it) => size_of_val(&**it),
@@ -76,7 +76,7 @@ impl Machine {
             Self::Amqp(amqp) => amqp.gap(from, feed),
             Self::Calls(calls) => calls.gap(from, feed),
             Self::Frames(frames) => frames.gap(from, feed),
-            Self::Tls(tls) => tls.gap(from),
+            Self::Tls(tls) => tls.gap(from, feed),
             _ => Err(Lost),
         }
     }

@@ -95,6 +95,7 @@ pub use mark::{Extent, Mark, Stated};
 pub(crate) use postgres::CANCEL;
 pub use protocol::Protocol;
 pub use sender_side::sender_side;
+pub use tls::Opening;
 pub(crate) use software::known_products;
 pub use software::name_of as software_name;
 pub(crate) use sql::verb_range;

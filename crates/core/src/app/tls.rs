@@ -1,7 +1,9 @@
 //! TLS records (RFC 8446 §5, RFC 5246 §6.2): handshake phases, then turns of application data.
 //!
 //! Record headers are readable whatever the snap length is, and are mostly sufficient. Besides them
-//! only the ServerHello is read, which shows whether TLS 1.3 resumes a session ([`hello`]).
+//! only the ServerHello is read, which shows whether TLS 1.3 resumes a session ([`ServerHello`]). Where
+//! keys were given, records are opened, and their content shows what follows from their size otherwise
+//! ([`inside`]).
 //! - A ClientHello may have the format of SSL 2.0 (RFC 5246 §E.2).
 //! - TLS 1.3 is recognised by encrypted server records before the client's Finished.
 //! - A TLS 1.3 session is resumed if its ServerHello chooses a pre-shared key; if that cannot be
@@ -20,10 +22,17 @@
 //!                                                                        ─► [Finished] ─► application
 //! ```
 
+mod inside;
+mod messages;
+mod opening;
+
+pub(super) use inside::Inside;
+pub use inside::Opening;
+
 use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
-use super::hello;
+use super::hello::ServerHello;
 use crate::wire::{BySide, Side};
 
 const HEADER_BYTES: usize = 5;
@@ -148,6 +157,10 @@ pub(super) struct Tls {
     resumes_session: Option<bool>,
     /// The server sent something other than tickets before the first request.
     greets: bool,
+    /// The content of the records, if there are keys.
+    inside: Option<Box<Inside>>,
+    /// Whether the content can be read, and if not, why.
+    opening: Opening,
 }
 
 /// A record whose first bytes have to be read.
@@ -234,11 +247,18 @@ impl Tls {
 
     /// Parses the bytes of `feed` from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        let reader = &mut self.readers[from];
-        if std::mem::take(&mut reader.ends_handshake) {
-            self.handshake_end(feed);
+        self.end_handshake_behind(from, feed);
+        if let Some(inside) = &mut self.inside {
+            inside.continue_push(from);
         }
         loop {
+            if let Some(inside) = self.inside.as_mut().filter(|it| it.is_collecting(from)) {
+                if !inside.collect(from, feed) {
+                    return Ok(Next::More);
+                }
+                self.take_record(from, feed)?;
+                continue;
+            }
             if from == Side::Server && self.reading.is_some() {
                 match self.read(feed) {
                     None => return Ok(Next::More),
@@ -284,6 +304,9 @@ impl Tls {
                 }
                 return Err(Lost);
             }
+            if self.begins_to_collect(from, feed)? {
+                continue;
+            }
             self.record(from, content, length, feed)?;
             let is_read = match from {
                 Side::Client => false,
@@ -292,6 +315,13 @@ impl Tls {
             if length > 0 && !is_read {
                 return Ok(Next::Skip(u64::from(length)));
             }
+        }
+    }
+
+    /// Ends the handshake if the record of `from` that has passed completes it.
+    fn end_handshake_behind(&mut self, from: Side, feed: &mut Feed<'_>) {
+        if std::mem::take(&mut self.readers[from].ends_handshake) {
+            self.handshake_end(feed);
         }
     }
 
@@ -308,14 +338,18 @@ impl Tls {
             return None;
         }
         let Reading { bytes, wanted, record_bytes } = *self.reading.take()?;
-        self.resumes_session = hello::resumes_session(&bytes).or(self.resumes_session);
+        let resumes = ServerHello::read(&bytes).and_then(|hello| hello.resumes_session());
+        self.resumes_session = resumes.or(self.resumes_session);
         Some((record_bytes - wanted) as u64)
     }
 
     /// Processes missing bytes: a ServerHello and an alert are dispensable.
     #[cold]
     #[inline(never)]
-    pub fn gap(&mut self, from: Side) -> Result<Next, Lost> {
+    pub fn gap(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
+        if let Some(rest) = self.lose_record(from, feed) {
+            return Ok(Next::Skip(rest));
+        }
         if let Some(level) = self.readers[from].alert.take() {
             return Ok(Next::Skip(u64::from(ALERT_BYTES) - u64::from(level.is_some())));
         }
@@ -362,7 +396,7 @@ impl Tls {
         }
         if from == Side::Server && !answered {
             self.server_flight_bytes += u32::from(length) + HEADER_BYTES as u32;
-            if self.resumes_session.is_none() && length > 0 {
+            if self.resumes_session.is_none() && self.inside.is_none() && length > 0 {
                 let record_bytes = usize::from(length);
                 let wanted = record_bytes.min(HELLO_MAX_BYTES);
                 self.reading = Some(Box::new(Reading { bytes: Vec::new(), wanted, record_bytes }));
@@ -385,12 +419,7 @@ impl Tls {
                 self.handshake_end(feed);
                 self.application_data(from, length, feed);
             }
-            Side::Server => {
-                self.tls13 = true;
-                let bytes = u32::from(length) + HEADER_BYTES as u32;
-                self.server_flight_bytes = self.server_flight_bytes.saturating_add(bytes);
-                self.server_encrypted_bytes = self.server_encrypted_bytes.saturating_add(bytes);
-            }
+            Side::Server => self.count_encrypted_flight(length),
             Side::Client if self.tls13 => {
                 self.client_encrypted_records += 1;
                 let last = self.client_encrypted_records == CLIENT_FLIGHT_MAX;
@@ -409,6 +438,14 @@ impl Tls {
                 self.application_data(from, length, feed);
             }
         }
+    }
+
+    /// Counts an encrypted record of the server's flight, which only TLS 1.3 has.
+    fn count_encrypted_flight(&mut self, length: u16) {
+        self.tls13 = true;
+        let bytes = u32::from(length) + HEADER_BYTES as u32;
+        self.server_flight_bytes = self.server_flight_bytes.saturating_add(bytes);
+        self.server_encrypted_bytes = self.server_encrypted_bytes.saturating_add(bytes);
     }
 
     fn handshake_end(&mut self, feed: &mut Feed<'_>) {

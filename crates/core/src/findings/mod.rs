@@ -35,6 +35,7 @@ mod lookups;
 mod mute_hosts;
 mod nested;
 mod notes;
+mod opened;
 mod overflow;
 pub mod prediction;
 mod proof;

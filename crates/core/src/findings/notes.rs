@@ -2,6 +2,7 @@
 
 use crate::findings::cuts::Cuts;
 use crate::findings::first_requests::FirstRequests;
+use crate::findings::opened::Opened;
 use crate::model::{Cause, Fact, Observation};
 use crate::tcp::Connection;
 use crate::wire::Side;
@@ -32,6 +33,8 @@ pub struct Notes {
     other_answers: u64,
     /// Number of attempts whose client neither acknowledged repeated SYN-ACKs nor repeated its SYN.
     unacknowledged_syn_acks: u64,
+    /// TLS connections, where keys were given.
+    opened: Opened,
     ignored_resets: u64,
     /// Events that no finding reports; known when all findings are.
     pub noticed: Noticed,
@@ -166,6 +169,7 @@ impl Notes {
         self.other_answers += u64::from(connection.setup.other_syn_acks() > 0);
         self.unacknowledged_syn_acks += u64::from(is_left_half_open(connection));
         self.ignored_resets += connection.cold.ignored_resets();
+        self.opened.connection(connection);
         self.cuts.connection(connection);
         self.tunnelled += u64::from(connection.is_tunnelled);
         let senders = &connection.senders;
@@ -221,6 +225,7 @@ impl Notes {
         self.unacknowledged_syn_acks += other.unacknowledged_syn_acks;
         self.ignored_resets += other.ignored_resets;
         self.stopped += other.stopped;
+        self.opened.merge(&other.opened);
         self.cuts.merge(&other.cuts);
         self.first_requests.merge(&other.first_requests);
         self.nxdomain += other.nxdomain;
@@ -286,6 +291,9 @@ impl Notes {
         ];
         for (id, name, count) in counts.into_iter().filter(|&(_, _, count)| count > 0) {
             note(id, vec![(name, Fact::Count(count))]);
+        }
+        if let Some(facts) = self.opened.facts() {
+            note("tls_keys", facts);
         }
         for (id, facts) in self.cuts.facts() {
             note(id, facts);

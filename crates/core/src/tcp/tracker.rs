@@ -3,6 +3,7 @@
 mod closed;
 
 use crate::capture::FrameId;
+use crate::keys::Keys;
 use crate::model::Window;
 use crate::tcp::connection::{Connection, End};
 use crate::tcp::early::EarlyBytes;
@@ -12,6 +13,7 @@ use crate::wire::{FlowKey, IcmpError, Segment};
 use closed::{Closed, ClosedMatch, Due, Kept, Over};
 use hashbrown::HashTable;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A connection without a completed handshake, or of which one side has sent a packet or two, is
 /// dropped after this many others of the shard have begun, so that a flood does not fill memory.
@@ -69,6 +71,11 @@ impl Tracker {
     /// Disables the fast path if `disabled`, for differential tests: the results are identical.
     pub fn disable_fast_path(&mut self, disabled: bool) {
         self.shared.disable_fast_path = disabled;
+    }
+
+    /// Opens TLS connections with `keys`, if there are any.
+    pub fn open_tls_with(&mut self, keys: Option<Arc<Keys>>) {
+        self.shared.known.keys = keys.filter(|keys| !keys.is_empty());
     }
 
     /// Sets the memory bound of out-of-order bytes to the share of one of `trackers` trackers.

@@ -40,6 +40,13 @@ impl Spoken {
 impl Framer {
     /// Returns the protocol recognised last.
     pub fn protocol(&self) -> Protocol {
+        let inside = self.spoken_by();
+        if !std::ptr::eq(inside, self) {
+            return match inside.protocol() {
+                Protocol::Turns => Protocol::Tls,
+                protocol => protocol,
+            };
+        }
         match &self.dialogue {
             _ if self.protocol != Protocol::Turns => self.protocol,
             _ if self.is_ssh => Protocol::Ssh,
@@ -51,23 +58,24 @@ impl Framer {
     /// Returns whether all content of the response in progress has come, because its last chunk has
     /// (RFC 9112 §7.1): it is complete if the connection ends now (§8).
     pub fn has_last_chunk(&self) -> bool {
-        matches!(&self.machine, Machine::Http(http) if http.has_last_chunk())
+        matches!(&self.spoken_by().machine, Machine::Http(http) if http.has_last_chunk())
     }
 
     /// Returns whether the server has sent only a preliminary reply to the last command of FTP (RFC
     /// 959 §4.2): the client waits for the final one, and the data goes over another connection.
     pub fn owes_final_reply(&self) -> bool {
-        self.dialogue.as_ref().is_some_and(|it| it.is_preliminary())
+        self.spoken_by().dialogue.as_ref().is_some_and(|it| it.is_preliminary())
     }
 
     /// Returns what the session was for and did not get, as far as commands and replies show it.
     pub fn refused(&self) -> Option<Refused> {
-        self.dialogue.as_ref().and_then(|it| it.refused())
+        self.spoken_by().dialogue.as_ref().and_then(|it| it.refused())
     }
 
     /// Returns whether both sides speak an unknown protocol, and what each sent last ended a line.
     pub fn speaks_lines(&self) -> bool {
-        self.protocol == Protocol::Turns && self.spoken.are_lines()
+        let it = self.spoken_by();
+        it.protocol == Protocol::Turns && it.spoken.are_lines()
     }
 
     /// Follows commands and replies. Returns what they say, each with the number of bytes before it.

@@ -83,10 +83,13 @@ impl Awaited<'_> {
         payload: &[u8],
     ) -> bool {
         let may_be = match side {
-            Side::Server => [Protocol::Http2, Protocol::Mysql, Protocol::Postgres].as_slice(),
-            Side::Client => [Protocol::Tls].as_slice(),
+            Side::Server => {
+                let protocols = [Protocol::Http2, Protocol::Mysql, Protocol::Postgres];
+                protocols.contains(&self.framer.protocol())
+            }
+            Side::Client => self.framer.is_in_tls(),
         };
-        may_be.contains(&self.framer.protocol())
+        may_be
             && (self.timeline.exchanges.all_asked() || self.grants_request())
             && payload.len() == segment.payload_len as usize
             && self.senders[side].in_order() == start
