@@ -258,15 +258,26 @@ fn first_look(
     // A random seed that only this system knows: somebody who makes a capture must not know which
     // flows have the same hash.
     let options = Options { seed: RandomState::new().hash_one(0), ..options };
-    let Begun { options, survey, mut capture } =
+    let is_again = sources.iter().all(Source::can_be_read_again);
+    let Begun { mut options, survey, mut capture } =
         survey::begin(sources, again, options, vantages, &go_on)?;
-    let mut analysis = Analysis::new(options.clone());
-    let complete = workers::run(&mut analysis, &mut capture, threads, &mut |capture| {
-        progress(capture.progress());
-        go_on()
-    })? && go_on();
-    let report = analysis.finish(capture.inputs());
-    Ok(First { report, options, survey, complete })
+    loop {
+        let in_front = capture.keys().count();
+        let mut analysis = Analysis::new(options.clone());
+        let complete = workers::run(&mut analysis, &mut capture, threads, &mut |capture| {
+            progress(capture.progress());
+            go_on()
+        })? && go_on();
+        // Secrets may stand behind the packets that they open.
+        if complete && is_again && capture.keys().count() > in_front {
+            options.add_keys(capture.keys());
+            let again = CaptureSet::new(survey.assign_sites(again()?))?;
+            capture = again.with_keys(capture.keys());
+            continue;
+        }
+        let report = analysis.finish(capture.inputs());
+        return Ok(First { report, options, survey, complete });
+    }
 }
 
 /// Finds the connection that `frame` belongs to.

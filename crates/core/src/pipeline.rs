@@ -87,6 +87,13 @@ impl Options {
         self.filter.window(self.first_ns)
     }
 
+    /// Opens TLS with the secrets of `keys` as well.
+    pub fn add_keys(&mut self, keys: &Keys) {
+        if !keys.is_empty() {
+            Arc::make_mut(self.keys.get_or_insert_default()).merge(keys);
+        }
+    }
+
     /// Removes from `report` what was not requested.
     pub(crate) fn narrow(&self, report: &mut Report) {
         if !self.all {

@@ -3,6 +3,7 @@
 use super::reader::Reader;
 use super::source::OpenAgain;
 use super::{Block, FrameId, InputSummary, Open, Problem, Source, names};
+use crate::keys::Keys;
 use std::cmp::Ordering;
 use std::io::Read;
 
@@ -45,20 +46,26 @@ pub(super) struct Member {
 
 impl Member {
     /// Finds the time of a source's first frame. A file is closed again; a stream stays open, and
-    /// its frames read so far are staged.
-    pub(super) fn peek(source: Source, scratch: &mut Block) -> (Self, InputSummary) {
+    /// its frames read so far are staged. Secrets of TLS in front of that frame are added to `keys`.
+    pub(super) fn peek(
+        source: Source,
+        scratch: &mut Block,
+        keys: &mut Keys,
+    ) -> (Self, InputSummary) {
         let (site, path) = (source.site, source.name);
         let mut input = InputSummary { path, site, ..InputSummary::default() };
         let (reopen, lane, head) = match source.open {
             Open::Again(reopen) => {
                 let head = open_file(&*reopen).map(|mut reader| {
                     reader.fill(scratch, PEEK_BYTES);
+                    reader.move_keys(keys);
                     head_ns(scratch)
                 });
                 (Some(reopen), None, head)
             }
             Open::Once(stored) => match Lane::of_stream(stored) {
-                Ok(lane) => {
+                Ok(mut lane) => {
+                    lane.reader.move_keys(keys);
                     let head = head_ns(&lane.staged);
                     (None, Some(lane), Ok(head))
                 }

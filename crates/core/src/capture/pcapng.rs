@@ -5,6 +5,7 @@ use super::reader::{Chunk, Halt};
 use super::resolution::{LATEST_NS, Resolution};
 use super::summary::Tally;
 use super::{FRAME_BYTES_MAX, FrameEntry, LinkType, Problem};
+use crate::keys::Keys;
 
 pub(super) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
@@ -12,6 +13,7 @@ pub(super) const PACKET: u32 = 2;
 pub(super) const SIMPLE_PACKET: u32 = 3;
 const INTERFACE_STATISTICS: u32 = 5;
 pub(super) const ENHANCED_PACKET: u32 = 6;
+const DECRYPTION_SECRETS: u32 = 10;
 const SYSTEMD_JOURNAL: u32 = 9;
 const CUSTOM: u32 = 0xbad;
 const CUSTOM_NOT_COPIED: u32 = 0x4000_0bad;
@@ -22,6 +24,9 @@ const OPTION_TSRESOL: u16 = 9;
 const OPTION_TSOFFSET: u16 = 14;
 const OPTION_IFRECV: u16 = 4;
 const OPTION_IFDROP: u16 = 5;
+
+/// Type of secrets: a key log of TLS (draft-ietf-opsawg-pcapng §4.7).
+const TLS_KEY_LOG: u32 = 0x544c_534b;
 
 /// Bytes of type and length, before the body.
 pub(super) const HEAD_BYTES: usize = 8;
@@ -45,6 +50,8 @@ const INTERFACES_MAX: usize = 1 << 16;
 pub(super) struct Pcapng {
     pub(super) order: ByteOrder,
     interfaces: Vec<Interface>,
+    /// Secrets of TLS connections that were read since they were taken last.
+    pub(super) keys: Keys,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +96,7 @@ impl Pcapng {
 
     /// Creates the state for the first section.
     pub(super) fn new() -> Self {
-        Self { order: ByteOrder::Little, interfaces: Vec::new() }
+        Self { order: ByteOrder::Little, interfaces: Vec::new(), keys: Keys::default() }
     }
 
     /// Indexes the packets of the complete blocks of `chunk`; returns their length in bytes, and
@@ -113,7 +120,7 @@ impl Pcapng {
                 Ok(head) => head,
                 Err(halt) => return (at, halt),
             };
-            if !is_read(kind) {
+            if !is_read(kind) || kind == DECRYPTION_SECRETS && length as usize > BLOCK_BYTES_MAX {
                 tally.number += u64::from(is_numbered(kind));
                 if length as usize > rest.len() {
                     return (at, Halt::Skip(length.into()));
@@ -262,6 +269,7 @@ impl Pcapng {
                 None => false,
             },
             INTERFACE_DESCRIPTION => self.describe_interface(body).is_some(),
+            DECRYPTION_SECRETS => self.take_secrets(body).is_some(),
             _ => self.count_drops(body, tally).is_some(),
         })
     }
@@ -336,6 +344,17 @@ impl Pcapng {
             return None;
         }
         self.interfaces.push(Interface { link: LinkType(link), snap_len, resolution, drops: 0 });
+        Some(())
+    }
+
+    /// Decryption Secrets Block (§4.7).
+    fn take_secrets(&mut self, body: Body<'_>) -> Option<()> {
+        const SECRETS_AT: usize = 8;
+        let (kind, length) = (self.order.u32(body.bytes, 0)?, self.order.u32(body.bytes, 4)?);
+        let secrets = body.bytes.get(SECRETS_AT..)?.get(..length as usize)?;
+        if kind == TLS_KEY_LOG {
+            self.keys.add_log(secrets);
+        }
         Some(())
     }
 
@@ -417,7 +436,10 @@ pub(super) fn is_packet(kind: u32) -> bool {
 /// Returns whether a block type is parsed.
 #[inline]
 fn is_read(kind: u32) -> bool {
-    is_packet(kind) || matches!(kind, SECTION_HEADER | INTERFACE_DESCRIPTION | INTERFACE_STATISTICS)
+    is_packet(kind) || matches!(
+            kind,
+            SECTION_HEADER | INTERFACE_DESCRIPTION | INTERFACE_STATISTICS | DECRYPTION_SECRETS
+        )
 }
 
 /// Returns whether Wireshark gives such a block a frame number although it is not a packet.

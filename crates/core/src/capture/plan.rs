@@ -2,6 +2,7 @@
 
 use super::member::{Member, Rank};
 use super::{Block, CaptureError, FrameId, Source};
+use crate::keys::Keys;
 
 /// A capture as [`peek`] sees it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
@@ -25,7 +26,7 @@ impl Peeked {
 /// Reads the beginning of a capture, 16 KiB or one frame: the time of its first frame, or its problem.
 pub fn peek(source: Source) -> Peeked {
     let stored_bytes = source.bytes;
-    let (member, input) = Member::peek(source, &mut Block::default());
+    let (member, input) = Member::peek(source, &mut Block::default(), &mut Keys::default());
     let problem = input.problems.first().map(ToString::to_string);
     Peeked { path: input.path, stored_bytes, first_ns: member.head_ns, problem }
 }

@@ -7,6 +7,7 @@ use super::pcapng::Pcapng;
 use super::snoop::{self, Snoop};
 use super::summary::Tally;
 use super::{Block, FrameEntry, FrameId, InputSummary, Problem, foreign};
+use crate::keys::Keys;
 use std::io::{self, ErrorKind, Read};
 
 #[cfg(test)]
@@ -145,6 +146,15 @@ impl Reader {
     /// Sets the index of the input, which is part of the identifier of the following frames.
     pub(super) fn set_file(&mut self, file: u32) {
         self.file = file;
+    }
+
+    /// Moves the secrets of TLS connections that it has read since the last call to `keys`.
+    pub(super) fn move_keys(&mut self, keys: &mut Keys) {
+        if let Format::Pcapng(pcapng) = &mut self.format
+            && !pcapng.keys.is_empty()
+        {
+            keys.merge(&std::mem::take(&mut pcapng.keys));
+        }
     }
 
     /// Keeps times as captured, although the clock may have been set meanwhile.

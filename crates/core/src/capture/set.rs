@@ -6,6 +6,7 @@
 
 use super::member::Member;
 use super::{Block, CaptureError, FrameId, InputSummary, Problem, Source};
+use crate::keys::Keys;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -36,6 +37,8 @@ pub struct CaptureSet {
     block_bytes: usize,
     /// Number of open members.
     open: usize,
+    /// Secrets of TLS connections that the captures contain.
+    keys: Keys,
 }
 
 /// The part of the input read so far.
@@ -60,22 +63,23 @@ impl CaptureSet {
         if sources.len() > FrameId::FILES_MAX {
             return Err(CaptureError::TooManyFiles { files: sources.len() });
         }
-        let mut scratch = Block::default();
+        let (mut scratch, mut keys) = (Block::default(), Keys::default());
         let mut peeked: Vec<(Member, InputSummary)> =
-            sources.into_iter().map(|source| Member::peek(source, &mut scratch)).collect();
+            sources.into_iter().map(|source| Member::peek(source, &mut scratch, &mut keys)).collect();
         peeked.sort_by(|(member, input), (other, other_input)| {
             member.rank().compare(&input.path, &other.rank(), &other_input.path)
         });
         let (members, inputs) = peeked.into_iter().unzip();
-        let set = Self::of(members, inputs, 0);
+        let set = Self { keys, ..Self::of(members, inputs, 0) };
         set.check_readable()?;
         Ok(set)
     }
 
     /// Reads one capture as input `number` of a larger set.
     pub(crate) fn one_of(source: Source, number: u32) -> Self {
-        let (member, input) = Member::peek(source, &mut Block::default());
-        Self::of(vec![member], vec![input], number)
+        let mut keys = Keys::default();
+        let (member, input) = Member::peek(source, &mut Block::default(), &mut keys);
+        Self { keys, ..Self::of(vec![member], vec![input], number) }
     }
 
     fn of(members: Vec<Member>, inputs: Vec<InputSummary>, first_number: u32) -> Self {
@@ -88,7 +92,20 @@ impl CaptureSet {
             heads: BinaryHeap::new(),
             block_bytes: BLOCK_BYTES,
             open: 0,
+            keys: Keys::default(),
         }
+    }
+
+    /// Adds secrets that were found in an earlier pass over the same captures.
+    pub fn with_keys(mut self, keys: &Keys) -> Self {
+        self.keys.merge(keys);
+        self
+    }
+
+    /// Returns the secrets of TLS connections in what was read so far: before the first block, those in
+    /// front of the first frame of each capture.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
     }
 
     /// Sets the number of bytes read at a time (64 KiB to 64 MiB).
@@ -241,6 +258,7 @@ impl CaptureSet {
         let filled = lane.reader.fill(block, block_bytes);
         let input = &mut self.inputs[file as usize];
         lane.reader.write(input);
+        lane.reader.move_keys(&mut self.keys);
         if filled {
             member.set_times(block);
         } else {

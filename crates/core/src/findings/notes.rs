@@ -292,8 +292,8 @@ impl Notes {
         for (id, name, count) in counts.into_iter().filter(|&(_, _, count)| count > 0) {
             note(id, vec![(name, Fact::Count(count))]);
         }
-        if let Some(facts) = self.opened.facts() {
-            note("tls_keys", facts);
+        if let Some((id, facts)) = self.opened.facts() {
+            note(id, facts);
         }
         for (id, facts) in self.cuts.facts() {
             note(id, facts);

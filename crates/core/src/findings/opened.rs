@@ -43,8 +43,8 @@ impl Opened {
         self.wrong_key += other.wrong_key;
     }
 
-    /// Returns the facts of the observation, if there were keys and TLS connections.
-    pub fn facts(&self) -> Option<Vec<(&'static str, Fact)>> {
+    /// Returns the observation and its facts, if there were keys and TLS connections.
+    pub fn facts(&self) -> Option<(&'static str, Vec<(&'static str, Fact)>)> {
         let parts = [
             ("cut", self.to_hole),
             ("unknown", self.no_key),
@@ -58,6 +58,7 @@ impl Opened {
         ];
         let parts = parts.into_iter().filter(|(_, count)| *count > 0);
         facts.extend(parts.map(|(name, count)| (name, Fact::Count(count))));
-        (self.all > 0).then_some(facts)
+        let id = if self.open == self.all { "tls_opened" } else { "tls_keys" };
+        (self.all > 0).then_some((id, facts))
     }
 }

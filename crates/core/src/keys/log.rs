@@ -69,7 +69,7 @@ mod tests {
         for (label, _) in Label::ALL {
             assert_eq!(secrets.get(label).map(Secret::bytes), Some(&[label as u8, 0xff][..]));
         }
-        assert_eq!((keys.len(), keys.left_out()), (1, 0));
+        assert_eq!((keys.count(), keys.left_out()), (Label::ALL.len() as u64, 0));
     }
 
     #[test]

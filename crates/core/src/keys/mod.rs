@@ -77,6 +77,8 @@ impl Secrets {
 pub struct Keys {
     /// In boxes: a table that grows leaves no copies of them behind.
     of: HashMap<Random, Box<Secrets>>,
+    /// Number of secrets.
+    count: u64,
     left_out: u64,
 }
 
@@ -91,9 +93,21 @@ impl Keys {
         self.of.is_empty()
     }
 
-    /// Number of connections whose secrets are known.
-    pub fn len(&self) -> usize {
-        self.of.len()
+    /// Number of secrets.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Adds copies of all secrets of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for (client_random, secrets) in &other.of {
+            for (label, _) in Label::ALL {
+                if let Some(secret) = secrets.get(label) {
+                    self.add(*client_random, label, secret.clone());
+                }
+            }
+        }
+        self.left_out += other.left_out;
     }
 
     /// Number of secrets that were left out, of connections beyond [`KEYS_MAX`].
@@ -106,7 +120,9 @@ impl Keys {
             self.left_out += 1;
             return;
         }
-        self.of.entry(client_random).or_default().0[label as usize] = Some(secret);
+        let place = &mut self.of.entry(client_random).or_default().0[label as usize];
+        self.count += u64::from(place.is_none());
+        *place = Some(secret);
     }
 }
 

@@ -40,6 +40,7 @@ pub fn begin<E: From<CaptureError> + From<JoinError>>(
     options.is_translated = survey.is_translated;
     let capture = CaptureSet::new(survey.assign_sites(sources))?;
     options.sites = Sites::of(&capture);
+    options.add_keys(capture.keys());
     options.first_ns = capture.first_ns().unwrap_or(0);
     Ok(Begun { options, survey, capture })
 }
