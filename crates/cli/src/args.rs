@@ -1,7 +1,7 @@
 //! Options that several commands share, and their parsers.
 
-use clap::{Args, ValueEnum, ValueHint};
 use crate::keylog::KeyLog;
+use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 use tcpwhy_core::filter::{Filter, FilterError};
 use tcpwhy_core::pipeline::Options;

@@ -2,8 +2,8 @@
 
 use crate::analysis::{self, Wanted};
 use crate::args::Analysing;
-use crate::keylog::KeyLog;
 use crate::error::Error;
+use crate::keylog::KeyLog;
 use crate::progress::Bar;
 use crate::written::Written;
 use crate::{nothing_left, sources, state, terminal};

@@ -20,6 +20,7 @@ mod host;
 mod hostile;
 #[cfg(target_os = "linux")]
 mod https;
+mod keys;
 #[cfg(target_os = "linux")]
 mod lab;
 #[cfg(target_os = "linux")]

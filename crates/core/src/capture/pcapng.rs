@@ -436,7 +436,8 @@ pub(super) fn is_packet(kind: u32) -> bool {
 /// Returns whether a block type is parsed.
 #[inline]
 fn is_read(kind: u32) -> bool {
-    is_packet(kind) || matches!(
+    is_packet(kind)
+        || matches!(
             kind,
             SECTION_HEADER | INTERFACE_DESCRIPTION | INTERFACE_STATISTICS | DECRYPTION_SECRETS
         )

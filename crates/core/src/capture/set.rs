@@ -64,8 +64,10 @@ impl CaptureSet {
             return Err(CaptureError::TooManyFiles { files: sources.len() });
         }
         let (mut scratch, mut keys) = (Block::default(), Keys::default());
-        let mut peeked: Vec<(Member, InputSummary)> =
-            sources.into_iter().map(|source| Member::peek(source, &mut scratch, &mut keys)).collect();
+        let mut peeked: Vec<(Member, InputSummary)> = sources
+            .into_iter()
+            .map(|source| Member::peek(source, &mut scratch, &mut keys))
+            .collect();
         peeked.sort_by(|(member, input), (other, other_input)| {
             member.rank().compare(&input.path, &other.rank(), &other_input.path)
         });

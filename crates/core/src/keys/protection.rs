@@ -125,12 +125,7 @@ impl Protection {
 
     /// Returns the protection of what the client or the server sends with `suite`, which is one of TLS
     /// 1.2 (RFC 5246 §6.3); `None` if the master secret is not among `secrets`.
-    pub fn tls12(
-        suite: Suite,
-        secrets: &Secrets,
-        of: Tls12<'_>,
-        is_client: bool,
-    ) -> Option<Self> {
+    pub fn tls12(suite: Suite, secrets: &Secrets, of: Tls12<'_>, is_client: bool) -> Option<Self> {
         let master = secrets.get(Label::Master).filter(|_| suite.version == Version::Tls12)?;
         let cipher = suite.cipher;
         let (mac_bytes, key_bytes) = (cipher.mac_key_bytes(), cipher.key_bytes());

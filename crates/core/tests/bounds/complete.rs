@@ -126,13 +126,14 @@ const APART: [(&str, &str); 20] = [
 ];
 
 /// More of these.
-const APART_ALSO: [(&str, &str); 11] = [
+const APART_ALSO: [(&str, &str); 12] = [
     ("app/kind.rs", "words of one kind of request"),
     ("app/listed.rs", "one word"),
     ("app/software.rs", "one version"),
     ("app/words.rs", "words of one part of a path"),
     ("check/", "packets of the connections that a report names, which has bounds of its own"),
     ("findings/causes/error_responses.rs", "what is shown of one finding"),
+    ("keys/", "secrets, which the user gives or a block of a capture; they have a bound"),
     ("model/outcome.rs", "codes of one server"),
     ("state/", "the sockets of one host"),
     ("tcp/exchange/account.rs", "one connection, which was asked for"),

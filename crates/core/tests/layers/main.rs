@@ -8,9 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module may import those before it.
-const ORDER: [&str; 27] = [
+const ORDER: [&str; 28] = [
     "queue",
     "literal",
+    "keys",
     "capture",
     "wire",
     "app",

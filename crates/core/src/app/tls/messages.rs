@@ -46,7 +46,8 @@ mod tests {
 
     #[test]
     fn messages_end_where_their_length_says_however_records_divide_them() {
-        let all = [&[8, 0, 0, 2, 0, 0, 20, 0, 0, 3, 1, 2, 3, 5, 0, 0, 0][..], &[24, 0, 0, 1, 1]].concat();
+        let all =
+            [&[8, 0, 0, 2, 0, 0, 20, 0, 0, 3, 1, 2, 3, 5, 0, 0, 0][..], &[24, 0, 0, 1, 1]].concat();
         for step in 1..=all.len() {
             let (mut messages, mut kinds) = (Messages::default(), Vec::new());
             all.chunks(step).for_each(|bytes| messages.take(bytes, |kind| kinds.push(kind)));

@@ -56,7 +56,11 @@ impl Tls {
 
     /// Begins to collect the record of `from` whose header was read last, if it can be opened or keys
     /// depend on it. Returns whether it does.
-    pub(super) fn begins_to_collect(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<bool, Lost> {
+    pub(super) fn begins_to_collect(
+        &mut self,
+        from: Side,
+        feed: &mut Feed<'_>,
+    ) -> Result<bool, Lost> {
         let header = self.readers[from].header;
         let [content, _, _, length @ ..] = header;
         let Some(inside) = &mut self.inside else { return Ok(false) };
