@@ -477,7 +477,9 @@ impl Timeline {
             self.settle_interrupted(None, [rtt_client_ns, 0]);
         }
         self.retire_complete(rtt_client_ns);
-        let not_due = self.exchanges.drop_not_due();
+        // Of an answer that the capture does not show nothing is known.
+        let is_seen = outcome != Outcome::Unseen;
+        let not_due = if is_seen { self.exchanges.drop_not_due() } else { 0 };
         // A message for which nothing is owed was no request.
         if self.exchanges.debt_at_end() != Debt::Response {
             self.exchanges.expect_nothing();
