@@ -187,6 +187,7 @@ pub(super) struct Dialogue {
     /// The server has sent something since the client's last message.
     has_replied: bool,
     is_preliminary: bool,
+    is_ended_idle: bool,
     login: Progress,
     mail: Progress,
     /// The server offers AUTH (RFC 4954 §3).
@@ -213,7 +214,7 @@ impl Dialogue {
     /// Returns whether `bytes`, the next of the server, end the session although no command waits: the
     /// client was idle (RFC 5321 §3.8, RFC 959 §5.4, RFC 9051 §7.1.5). The code of that is 421; some
     /// servers send another that is temporary.
-    pub fn ends_unasked(&self, bytes: &[u8]) -> bool {
+    pub fn ends_unasked(&mut self, bytes: &[u8]) -> bool {
         let rests = self.waiting == 0
             && self.mode == Mode::Commands
             && self.multiline == 0
@@ -225,7 +226,13 @@ impl Dialogue {
                 code == 421 || (400..500).contains(&code) && !self.has_lost
             }),
         };
+        self.is_ended_idle |= rests && ends;
         rests && ends
+    }
+
+    /// Returns whether the server has ended the session so.
+    pub fn is_ended_idle(&self) -> bool {
+        self.is_ended_idle
     }
 
     /// Returns the protocol, once a greeting or a command has shown it.

@@ -55,6 +55,8 @@ pub struct Notes {
     pub unlinked: u64,
     /// Number of connections that reused the addresses and ports of another.
     pub port_reuses: u64,
+    /// Number of sessions that their server ended because the client was idle.
+    ended_idle: u64,
     /// Number of look-ups for which nothing waits.
     pub background_lookups: u64,
     /// Number of requests behind one with which the connection ends, which were not answered.
@@ -171,6 +173,7 @@ impl Notes {
         self.unacknowledged_syn_acks += u64::from(is_left_half_open(connection));
         self.ignored_resets += connection.cold.ignored_resets();
         self.not_due += connection.cold.not_due();
+        self.ended_idle += u64::from(connection.framer.is_ended_idle());
         self.cuts.connection(connection);
         self.tunnelled += u64::from(connection.is_tunnelled);
         let senders = &connection.senders;
@@ -236,6 +239,7 @@ impl Notes {
         self.unlinked += other.unlinked;
         self.port_reuses += other.port_reuses;
         self.not_due += other.not_due;
+        self.ended_idle += other.ended_idle;
         self.background_lookups += other.background_lookups;
     }
 
@@ -282,6 +286,7 @@ impl Notes {
             ("keep_alives", "count", self.keep_alives),
             ("unasked_messages", "count", self.unsolicited),
             ("stopped_streams", "count", self.stopped),
+            ("sessions_ended_idle", "count", self.ended_idle),
             ("requests_behind_the_last", "count", self.not_due),
             ("icmp_errors", "count", self.icmp_errors),
             ("ecn", "count", self.ecn_marked),
