@@ -97,6 +97,10 @@ web-pages: page ## test both pages in Chromium (BUILT=PROGRAM: with this one)
 	$(if $(BUILT),,cargo build --locked -p tcpwhy)
 	cd web && TCPWHY=$(abspath $(or $(BUILT),$(TCPWHY_DEV))) TCPWHY_PAGE=$(abspath $(PAGE)) npm run --silent test
 
+book: ## build the documentation as a book in TARGET/book, with all manuals and the help of all commands (mdBook)
+	cargo build --locked -p tcpwhy
+	TCPWHY=$(TCPWHY_DEV) scripts/book.sh $(dir $(TCPWHY_DEV))..
+
 picture: ## draw the terminal's picture in README (docs/terminal.svg; python3)
 	cargo build --locked -p tcpwhy
 	scripts/terminal-picture.py 80 25 $(TCPWHY_DEV) --color always testdata/captures/nginx_nodelay_off.pcap >docs/terminal.svg

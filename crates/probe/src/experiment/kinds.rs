@@ -448,15 +448,15 @@ fn judged(kind: Kind, context: &Context<'_>, pairs: &Pairs) -> Experiment {
 mod tests {
     use super::Kind;
 
-    /// What a row does not have: its words, and its place in the list of README.
+    /// What a row does not have: its words, and its place in the list of `docs/outside.md`.
     #[test]
-    fn every_kind_has_its_words_and_is_in_readme() {
-        let readme = include_str!("../../../../README.md");
+    fn every_kind_has_its_words_and_is_documented() {
+        let document = include_str!("../../../../docs/outside.md");
         for kind in Kind::ALL {
             let name = kind.name();
             let words = tcpwhy_core::experiment::conditions(name);
             assert!(words.is_some(), "{name} has no row in experiment.md of the core");
-            assert!(readme.contains(&format!("`{name}`")), "README does not list {name}");
+            assert!(document.contains(&format!("`{name}`")), "docs/outside.md lacks {name}");
         }
     }
 }
