@@ -6,13 +6,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 : "${TCPWHY:?the tcpwhy whose manuals and help the book shows}"
-folder=$(realpath -m "$1") version=0.4.52
+folder=$(realpath -m "$1") version=0.5.4
 TCPWHY=$(realpath "$TCPWHY")
 
 mdbook=$(command -v mdbook || true)
 if [ -z "$mdbook" ]; then
     mdbook=$folder/tools/bin/mdbook
-    [ -x "$mdbook" ] || cargo install mdbook --version "$version" --locked --no-default-features --root "$folder/tools"
+    [ -x "$mdbook" ] || cargo install mdbook --version "$version" --locked --root "$folder/tools"
 fi
 
 rm -rf "$folder/book-sources" "$folder/book"
