@@ -59,6 +59,7 @@ use tcpwhy_probe::dns;
 use tcpwhy_probe::experiment::{
     Bounds, Coin, ExchangeError, Kind, Occasion, Others, Skipped, Subject, make,
 };
+use tcpwhy_probe::target::Ask;
 use tcpwhy_probe::tls::{TlsOptions, client_config};
 use tcpwhy_probe::{Scheme, Target};
 use traffic::{Amount, Traffic};
@@ -101,6 +102,8 @@ struct Walk<'a> {
     requests: u64,
     /// Number of answers by their status, of all parts.
     statuses: BTreeMap<u16, u64>,
+    /// Number of answers to health checks of gRPC; `None` if none was asked for.
+    health: Option<BTreeMap<String, u64>>,
     redirects: &'a [Redirect],
     /// The addresses that were tried, in the order in which a client tries them.
     addresses: &'a [Tried],
@@ -215,6 +218,10 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
         address: Some(subject.server.to_string()),
         requests: traffic.sent().target.requests,
         statuses: subject.answers.statuses(),
+        health: (subject.target.ask == Ask::HealthCheck).then(|| {
+            let health = subject.answers.health().into_iter();
+            health.map(|(health, number)| (health.to_string(), number)).collect()
+        }),
         redirects: &redirects.followed,
         addresses: &addresses.tried,
         faults: &faults,
@@ -253,7 +260,7 @@ fn is_explained(finding: &Finding, asked: &RequestResults) -> bool {
     match finding.cause {
         // This client ends connections when their budget or time is spent.
         Cause::Reset if finding.culprit.role == Role::Client => true,
-        Cause::ErrorResponses => asked.is_other_protocol(),
+        Cause::ErrorResponses => asked.is_other_protocol() || asked.unhealthy.is_some(),
         cause if ends.contains(&cause) => {
             let is_closed = asked.closed_unannounced > 0 && asked.error.is_none();
             is_closed || asked.is_other_protocol()
@@ -277,6 +284,7 @@ fn tell_unresolved(
         address: None,
         requests: 0,
         statuses: BTreeMap::new(),
+        health: None,
         redirects: &[],
         addresses: &[],
         faults: &[],
