@@ -524,7 +524,9 @@ fn experiments(
         let until = began + EXPERIMENT_LASTS;
         let is_long = asked.layers().request_ns >= LONG_NS;
         let at_once = if is_long { PAIRS_AT_ONCE } else { 1 };
-        let share_bytes = subject.budget.left_bytes() / (kinds.len() - index) as u64;
+        // Requests on several streams follow.
+        let shares = kinds.len() - index + usize::from(asked.http2.is_some());
+        let share_bytes = subject.budget.left_bytes() / shares as u64;
         let pairs_max = pairs_max(kind, share_bytes, exchange_bytes);
         let bounds = Bounds { pairs_max, until, floor_ns, at_once };
         match make(kind, subject, others, &bounds, &mut coin) {

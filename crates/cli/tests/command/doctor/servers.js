@@ -47,17 +47,12 @@ const kinds = {
       .createServer({ settings: { initialWindowSize: WINDOW } })
       .on("session", (session) => session.setLocalWindowSize(WINDOW))
       .on("stream", (stream) => answer(stream, "ok")),
-  // Stops reading for 300 ms after each 64 KiB.
+  // Reads a frame of 16 KiB in 100 ms, which is slower than its window and the path are.
   slow: () =>
     http2.createServer().on("stream", (stream) => {
-      let bytes = 0;
-      stream.on("data", (chunk) => {
-        bytes += chunk.length;
-        if (bytes > 60_000) {
-          bytes = 0;
-          stream.pause();
-          setTimeout(() => stream.resume(), 300);
-        }
+      stream.on("data", () => {
+        stream.pause();
+        setTimeout(() => stream.resume(), 100);
       });
       stream.on("end", () => {
         stream.respond({ ":status": 200 });
@@ -65,6 +60,7 @@ const kinds = {
       });
     }),
   large: () => http2.createServer().on("stream", (stream) => answer(stream, Buffer.alloc(150_000, "x"))),
+  medium: () => http2.createServer().on("stream", (stream) => answer(stream, Buffer.alloc(40_000, "x"))),
   // Answers 60 KB, in two parts with 150 ms between them.
   pausing: () =>
     http2.createServer().on("stream", (stream) => {

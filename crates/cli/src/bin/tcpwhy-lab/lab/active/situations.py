@@ -27,8 +27,7 @@ def stand():
     with still:
         if stands_at and time.monotonic() >= stands_at:
             stands_at = None
-            asked["standstill"], wait = 0, asked["standstill"]
-            time.sleep(wait / 1e3)
+            time.sleep(asked["standstill"] / 1e3)
 
 
 def one_in(number):

@@ -201,8 +201,9 @@ fn two_addresses(
     if number.is_some() {
         let first = first_address(stage, &path)?;
         let rules = format!(
-            "table inet outside {{}}; flush table inet outside; table inet outside {{ chain in {{ \
-             type filter hook input priority 0; ip daddr {first} tcp dport {PORT} drop; }} }}"
+            "add table inet outside; delete table inet outside; add table inet outside; \
+             add chain inet outside in {{ type filter hook input priority 0; }}; \
+             add rule inet outside in ip daddr {first} tcp dport {PORT} drop"
         );
         stage.server.run("nft", &[&rules])?;
     }
