@@ -3,7 +3,8 @@
 errors=N      one answer in N has status 503
 tail=N        one answer in N takes 400 ms
 workers=N     N requests at a time, each for 20 ms; the others wait
-standstill=N  no answer for N ms, once, 1 s after ten connections are open
+standstill=N  no answer for N ms, once, 1 s after ten connections are open; others take 3 ms, so that no
+              request is much older than that when it begins
 """
 
 import random
@@ -35,8 +36,9 @@ def one_in(number):
 
 
 def answer(connection):
-    if asked.get("standstill"):
+    if "standstill" in asked:
         stand()
+        time.sleep(0.003)
     with slots:
         if asked.get("workers"):
             time.sleep(0.02)

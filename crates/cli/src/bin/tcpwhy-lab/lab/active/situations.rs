@@ -19,6 +19,9 @@ const PORT: u16 = 8080;
 /// Name of the server with two addresses.
 const NAME: &str = "two.lab";
 
+/// The server of a situation, and the host in its URL.
+type Served = Result<(Process, String), Error>;
+
 /// A situation, whose server differs by one number from a healthy one.
 pub struct Situation {
     /// Name on the command line.
@@ -30,7 +33,7 @@ pub struct Situation {
     /// Draws the number from the seed.
     number: fn(&mut Rng) -> u64,
     /// Starts the server with this number; a healthy one with `None`. Returns the host in its URL.
-    serve: fn(&Stage, Option<u64>, u64) -> Result<(Process, String), Error>,
+    serve: fn(&Stage, Option<u64>, u64) -> Served,
     /// Returns whether a report states the situation with its number.
     pub is_named: fn(&Value, u64) -> bool,
 }
@@ -137,12 +140,7 @@ impl Situation {
     }
 }
 
-fn python(
-    stage: &Stage,
-    key: &str,
-    number: Option<u64>,
-    seed: u64,
-) -> Result<(Process, String), Error> {
+fn python(stage: &Stage, key: &str, number: Option<u64>, seed: u64) -> Served {
     let host = stage.server_addr.to_string();
     let server =
         serve(stage, &host, &[format!("{key}={}", number.unwrap_or(0)), format!("seed={seed}")])?;
@@ -160,7 +158,7 @@ fn serve(stage: &Stage, address: &str, words: &[String]) -> Result<Process, Erro
 }
 
 /// nginx in HTTP/2 with this limit of streams at once, or with its own of 128.
-fn nginx(stage: &Stage, limit: Option<u64>) -> Result<(Process, String), Error> {
+fn nginx(stage: &Stage, limit: Option<u64>) -> Served {
     let at = |name: &str| stage.dir().join(name).display().to_string();
     let limit = limit.map_or(String::new(), |it| format!("http2_max_concurrent_streams {it};"));
     let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
@@ -184,11 +182,7 @@ fn nginx(stage: &Stage, limit: Option<u64>) -> Result<(Process, String), Error> 
 }
 
 /// A server whose name has two addresses; with a number the one that a client tries first drops SYNs.
-fn two_addresses(
-    stage: &Stage,
-    number: Option<u64>,
-    seed: u64,
-) -> Result<(Process, String), Error> {
+fn two_addresses(stage: &Stage, number: Option<u64>, seed: u64) -> Served {
     let other = dns::add_resolver(&stage.server, stage.server_addr, 1)?;
     let mut both = [stage.server_addr, other];
     if number == Some(2) {
