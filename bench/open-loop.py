@@ -21,8 +21,8 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 def work(connection):
     while True:
         with lock:
-            number = next(planned, None)
-            if number is None or time.monotonic() >= end:
+            number = next(planned, None) if time.monotonic() < end else None
+            if number is None:
                 return
             due = began + number / rate
             waiting[number] = due
