@@ -272,7 +272,7 @@ fn healthy_servers_are_silent_to_root_and_to_nobody() {
     }
     let python = "import http.server as s\n\
         class H(s.BaseHTTPRequestHandler):\n\
-        \x20protocol_version = 'HTTP/1.1'\n\
+        \x20protocol_version = 'HTTP/1.1'; disable_nagle_algorithm = True\n\
         \x20def do_GET(self):\n\
         \x20 self.send_response(200); self.send_header('Content-Length', '5'); self.end_headers()\n\
         \x20 self.wfile.write(b'hello')\n\
