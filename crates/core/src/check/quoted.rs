@@ -367,6 +367,7 @@ pub(super) const WORDS: &[&str] = &[
     "unmeasured",
     "unread",
     "unrepaired",
+    "unoffered",
     "unscaled",
     "upstream",
     "waiting",
