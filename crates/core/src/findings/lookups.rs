@@ -36,6 +36,9 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     asked.compare_first_with_first(&mut lookups);
     let slowest_ns = slowest(&lookups);
     lookups.retain(|lookup| !lookup.by_resolver && !lookup.queries.is_empty());
+    let all = lookups.len();
+    lookups.retain(|lookup| !lookup.is_background);
+    tally.notes.background_lookups += (all - lookups.len()) as u64;
     let in_window = |lookup: &Lookup| window.overlaps(lookup.start_ns, lookup.end_ns);
     let missing = |it: &&Lookup| it.outcome == LookupOutcome::NxDomain && in_window(it);
     let missing = lookups.iter().filter(missing).count();
