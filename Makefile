@@ -59,7 +59,7 @@ bench-live: build ## what watching costs a saturated server, beside tcpdump and 
 	TCPWHY=$(TCPWHY) bench/sockets.sh
 	bench/treat.sh
 
-bench-active: build ## `load` beside wrk: requests a second for each core, percentiles, a server that stalls
+bench-active: build ## `load` beside wrk and h2load: requests a second for each core; percentiles beside an open-loop client
 	TCPWHY=$(TCPWHY) bench/active.sh
 
 bench-dns: build ## waits that `dns` computes beside those of getaddrinfo, in 43 configurations (root; about 3 minutes)

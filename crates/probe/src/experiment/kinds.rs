@@ -12,7 +12,7 @@ use tcpwhy_core::model::{Cause, Culprit, Role};
 use tcpwhy_core::wire::{Endpoint, Side};
 
 use crate::budget::Budget;
-use crate::http::http2::OwnWindows;
+use crate::http::http2::{OwnWindows, WINDOW_BYTES};
 use crate::route::local_address;
 
 use super::connection::{ExchangeError, Settings, Subject};
@@ -198,6 +198,12 @@ kinds! {
         run: |it, coin| {
             if !speaks_http2(it.subject)? {
                 return Err(Skipped::DoesNotApply("the target is not asked in HTTP/2"));
+            }
+            if it.subject.request.body.len() > WINDOW_BYTES as usize {
+                return Err(Skipped::DoesNotApply(
+                    "a request body waits for the windows of the server, which no client can change: \
+                     its waits are measured without an experiment",
+                ));
             }
             it.pairs(coin, |arm| {
                 let windows = arm.of(OwnWindows::STANDARD, OwnWindows::default());
