@@ -192,7 +192,7 @@ pub fn waiting(interface: &str, look: &Look) -> String {
     let mut page = Page::new(look);
     let name = format!("tcpwhy watch live:{}", printable(interface));
     page.line(&look.paint(Paint::Bold, &name));
-    page.line("  capturing; `q` ends it and prints the whole report");
+    page.line("  capturing; `q` or Ctrl-C ends it and prints the whole report");
     page.finish()
 }
 
