@@ -29,8 +29,10 @@ clean() {
     rm -r "$work"
 }
 trap clean EXIT
-# Nginx's workers are not root's, and read below.
+# The watches are not root's, and have to reach their program.
 chmod 755 "$work"
+install -m 755 "$tcpwhy" "$work/tcpwhy"
+tcpwhy=$work/tcpwhy
 
 # What needs no traffic. The rules run with a shorter pause before an alert, and are the same otherwise.
 promtool check config "$here/fleet/prometheus.yml" >"$work/promtool.log" 2>&1
