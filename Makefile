@@ -12,12 +12,14 @@ PAGE := $(TARGET)/page/tcpwhy.html
 CORE := $(TARGET)/wasm32-unknown-unknown/page/tcpwhy_browser.wasm
 # musl is linked into the binary; glibc would still look for libraries of the system at run time.
 STATIC := $(shell uname -m)-unknown-linux-musl
+STATIC_PROFILE ?= release
+TCPWHY_STATIC = $(TARGET)/$(STATIC)/$(patsubst dev,debug,$(STATIC_PROFILE))/tcpwhy
 
 # rustup's cargo, where there is one, goes before an older one of the system.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help run build test build-tests verify lint bench bench-live bench-active bench-dns bench-spark fuzz pins web page web-check web-sources web-pages picture wheel install install-lab uninstall deb static completions clean
+.PHONY: help run build test build-tests verify lint bench bench-live bench-active bench-dns bench-spark fuzz pins web page web-check web-sources web-pages picture wheel install install-lab uninstall deb static image fleet-check completions clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -155,8 +157,18 @@ deb: build ## build two Debian packages in TARGET: tcpwhy, and tcpwhy-lab
 # The C library is linked statically. The kernel hooks are in the binary where clang is installed.
 static: ## build a binary that needs no library of the system, for Linux of any distribution (musl; rustup)
 	@scripts/setup.sh build static
-	CC_$(subst -,_,$(STATIC))=musl-gcc cargo build --release --locked -p tcpwhy --target $(STATIC)
-	@ls -l $(TARGET)/$(STATIC)/release/tcpwhy
+	CC_$(subst -,_,$(STATIC))=musl-gcc cargo build --profile $(STATIC_PROFILE) --locked -p tcpwhy --bin tcpwhy --target $(STATIC)
+	@ls -l $(TCPWHY_STATIC)
+
+image: static ## build a container image with the static binary alone, TARGET/tcpwhy-image.tar, and run it (root; buildah)
+	@scripts/setup.sh image
+	packaging/image.sh $(TCPWHY_STATIC) $(TARGET)/tcpwhy-image.tar
+	packaging/check-image.sh $(TARGET)/tcpwhy-image.tar
+
+fleet-check: ## try packaging/fleet with Prometheus over two hosts (root; BUILT=PROGRAM: with this one)
+	@scripts/setup.sh fleet
+	$(if $(BUILT),,cargo build --locked -p tcpwhy)
+	packaging/check-fleet.sh $(or $(BUILT),$(TCPWHY_DEV))
 
 completions: build ## write completion scripts for bash, zsh and fish
 	@mkdir -p $(TARGET)/completions
