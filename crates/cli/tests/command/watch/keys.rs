@@ -27,12 +27,15 @@ fn modes(terminal: &OwnedFd) -> libc::tcflag_t {
     }
 }
 
+/// Ends a watch, by a key or by a signal.
+type End = fn(&mut File, &Child);
+
 #[test]
 fn keys_are_not_echoed_and_the_terminal_is_restored() {
     let Some(mut place) = Place::new() else { return };
     place.nginx();
     let _load = place.load(NAGLE, 1, Duration::ZERO);
-    let ends: [(&str, fn(&mut File, &Child)); 3] = [
+    let ends: [(&str, End); 3] = [
         ("q", |user, _| user.write_all(b"q").expect("typed")),
         ("SIGINT", |_, child| signal(child, rustix::process::Signal::INT)),
         ("SIGTERM", |_, child| signal(child, rustix::process::Signal::TERM)),
