@@ -61,7 +61,7 @@ bench-live: build ## what watching costs a saturated server, beside tcpdump and 
 	TCPWHY=$(TCPWHY) bench/sockets.sh
 	bench/treat.sh
 
-bench-active: build ## `load` beside wrk: requests a second for each core, percentiles, a server that stalls
+bench-active: build ## `load` beside wrk and h2load: requests a second for each core; percentiles beside an open-loop client
 	TCPWHY=$(TCPWHY) bench/active.sh
 
 bench-dns: build ## waits that `dns` computes beside those of getaddrinfo, in 43 configurations (root; about 3 minutes)
@@ -98,6 +98,10 @@ web-sources: web/node_modules/.package-lock.json ## check that the committed pag
 web-pages: page ## test both pages in Chromium (BUILT=PROGRAM: with this one)
 	$(if $(BUILT),,cargo build --locked -p tcpwhy)
 	cd web && TCPWHY=$(abspath $(or $(BUILT),$(TCPWHY_DEV))) TCPWHY_PAGE=$(abspath $(PAGE)) npm run --silent test
+
+book: ## build the documentation as a book in TARGET/book, with all manuals and the help of all commands (mdBook)
+	cargo build --locked -p tcpwhy
+	TCPWHY=$(TCPWHY_DEV) scripts/book.sh $(dir $(TCPWHY_DEV))..
 
 picture: ## draw the terminal's picture in README (docs/terminal.svg; python3)
 	cargo build --locked -p tcpwhy

@@ -15,6 +15,8 @@ use tcpwhy_live::privileges;
 use tcpwhy_testing::Folder;
 
 mod behind;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod keys;
 mod parts;
 mod weather;
 

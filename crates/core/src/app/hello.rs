@@ -1,4 +1,5 @@
-//! The ServerHello of TLS (RFC 8446 §4.1.3), read only to see whether a session is resumed.
+//! The ServerHello of TLS (RFC 8446 §4.1.3), read only to see whether a session is resumed, or whether the
+//! client has to send its ClientHello again (§4.1.4).
 
 use std::ops::Range;
 
@@ -12,6 +13,13 @@ const RETRY: [u8; 8] = [0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11];
 const CHOICE_BYTES: usize = 2 + 1;
 const PRE_SHARED_KEY: u16 = 41;
 const SUPPORTED_VERSIONS: u16 = 43;
+
+/// Returns whether `message` begins with a HelloRetryRequest (§4.1.4): the server wants another ClientHello,
+/// mostly with a key share of a group that the first one offered none of.
+pub(super) fn asks_again(message: &[u8]) -> bool {
+    let random = message.get(RANDOM_AT..RANDOM_AT + RETRY.len());
+    message.first() == Some(&SERVER_HELLO) && random == Some(&RETRY)
+}
 
 /// Returns whether the TLS 1.3 ServerHello at the beginning of `message` chooses a pre-shared key
 /// (§4.2.11), which resumes a session. `None` if that is unknown: the version is earlier, it is a
@@ -104,6 +112,13 @@ mod tests {
     fn earlier_versions_and_retries_show_nothing() {
         assert_eq!(resumes_session(&hello(&[], &[(41, &[0, 0])])), None);
         assert_eq!(resumes_session(&hello(&RETRY, &[(43, &[3, 4])])), None);
+    }
+
+    #[test]
+    fn a_retry_is_known_by_its_random_value() {
+        let [retry, hello] = [hello(&RETRY, &[(43, &[3, 4])]), hello(&[7; 8], &[(43, &[3, 4])])];
+        assert!(asks_again(&retry) && !asks_again(&hello));
+        assert!(!asks_again(&retry[..RANDOM_AT + RETRY.len() - 1]));
     }
 
     #[test]
