@@ -12,12 +12,14 @@ PAGE := $(TARGET)/page/tcpwhy.html
 CORE := $(TARGET)/wasm32-unknown-unknown/page/tcpwhy_browser.wasm
 # musl is linked into the binary; glibc would still look for libraries of the system at run time.
 STATIC := $(shell uname -m)-unknown-linux-musl
+STATIC_PROFILE ?= release
+TCPWHY_STATIC = $(TARGET)/$(STATIC)/$(patsubst dev,debug,$(STATIC_PROFILE))/tcpwhy
 
 # rustup's cargo, where there is one, goes before an older one of the system.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help run build test build-tests verify lint bench bench-live bench-active bench-dns bench-spark fuzz pins web page web-check web-sources web-pages picture wheel install install-lab uninstall deb static completions clean
+.PHONY: help run build test build-tests verify lint bench bench-live bench-active bench-dns bench-spark fuzz pins web page web-check web-sources web-pages picture wheel install install-lab uninstall deb static image fleet-check completions clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -59,7 +61,7 @@ bench-live: build ## what watching costs a saturated server, beside tcpdump and 
 	TCPWHY=$(TCPWHY) bench/sockets.sh
 	bench/treat.sh
 
-bench-active: build ## `load` beside wrk: requests a second for each core, percentiles, a server that stalls
+bench-active: build ## `load` beside wrk and h2load: requests a second for each core; percentiles beside an open-loop client
 	TCPWHY=$(TCPWHY) bench/active.sh
 
 bench-dns: build ## waits that `dns` computes beside those of getaddrinfo, in 43 configurations (root; about 3 minutes)
@@ -96,6 +98,10 @@ web-sources: web/node_modules/.package-lock.json ## check that the committed pag
 web-pages: page ## test both pages in Chromium (BUILT=PROGRAM: with this one)
 	$(if $(BUILT),,cargo build --locked -p tcpwhy)
 	cd web && TCPWHY=$(abspath $(or $(BUILT),$(TCPWHY_DEV))) TCPWHY_PAGE=$(abspath $(PAGE)) npm run --silent test
+
+book: ## build the documentation as a book in TARGET/book, with all manuals and the help of all commands (mdBook)
+	cargo build --locked -p tcpwhy
+	TCPWHY=$(TCPWHY_DEV) scripts/book.sh $(dir $(TCPWHY_DEV))..
 
 picture: ## draw the terminal's picture in README (docs/terminal.svg; python3)
 	cargo build --locked -p tcpwhy
@@ -151,8 +157,18 @@ deb: build ## build two Debian packages in TARGET: tcpwhy, and tcpwhy-lab
 # The C library is linked statically. The kernel hooks are in the binary where clang is installed.
 static: ## build a binary that needs no library of the system, for Linux of any distribution (musl; rustup)
 	@scripts/setup.sh build static
-	CC_$(subst -,_,$(STATIC))=musl-gcc cargo build --release --locked -p tcpwhy --target $(STATIC)
-	@ls -l $(TARGET)/$(STATIC)/release/tcpwhy
+	CC_$(subst -,_,$(STATIC))=musl-gcc cargo build --profile $(STATIC_PROFILE) --locked -p tcpwhy --bin tcpwhy --target $(STATIC)
+	@ls -l $(TCPWHY_STATIC)
+
+image: static ## build a container image with the static binary alone, TARGET/tcpwhy-image.tar, and run it (root; buildah)
+	@scripts/setup.sh image
+	packaging/image.sh $(TCPWHY_STATIC) $(TARGET)/tcpwhy-image.tar
+	packaging/check-image.sh $(TARGET)/tcpwhy-image.tar
+
+fleet-check: ## try packaging/fleet with Prometheus over two hosts (root; BUILT=PROGRAM: with this one)
+	@scripts/setup.sh fleet
+	$(if $(BUILT),,cargo build --locked -p tcpwhy)
+	packaging/check-fleet.sh $(or $(BUILT),$(TCPWHY_DEV))
 
 completions: build ## write completion scripts for bash, zsh and fish
 	@mkdir -p $(TARGET)/completions

@@ -1,13 +1,15 @@
 #!/bin/bash
 # Installs what is missing on Debian and its kin; silent where nothing is.
 #
-# Usage: setup.sh run|build|lint|fuzz|static|test|web|page|platforms|bare…
+# Usage: setup.sh run|build|lint|fuzz|static|test|web|page|platforms|image|fleet|bare…
 #
 #   run     what compiling needs
 #   build   and clang where it can be had, for the kernel hooks
 #   test    what the tests use; without a JDK, whose tests are skipped where there is none
 #   page    and what compiles for WebAssembly
 #   platforms  what scripts/platforms.sh checks
+#   image   what builds and runs a container image
+#   fleet   what packaging/check-fleet.sh uses
 #   bare    what makes a bare Debian (scripts/bare-debian.sh)
 set -euo pipefail
 # What root uses is not in the PATH of Debian's ordinary users.
@@ -133,9 +135,22 @@ for what in "$@"; do
         targets+=(wasm32-unknown-unknown)
         ;;
     platforms) targets+=(x86_64-pc-windows-gnu aarch64-apple-darwin) ;;
+    image)
+        need buildah buildah
+        need readelf binutils
+        ;;
+    fleet)
+        need prometheus prometheus
+        need promtool prometheus
+        need nginx nginx-light
+        need ip iproute2
+        need setpriv util-linux
+        need systemd-analyze systemd
+        need python3 python3
+        ;;
     bare) need debootstrap debootstrap ;;
     *)
-        echo "usage: setup.sh run|build|lint|fuzz|static|test|web|page|platforms|bare…" >&2
+        echo "usage: setup.sh run|build|lint|fuzz|static|test|web|page|platforms|image|fleet|bare…" >&2
         exit 2
         ;;
     esac

@@ -468,6 +468,10 @@ mod linux {
         let terminal = [TCGETS, TCGETS2, TIOCGWINSZ];
         let mut asked = terminal.to_vec();
         if rest.watches {
+            // Restores the modes of the terminal.
+            const TCSETS: u64 = 0x5402;
+            const TCSETS2: u64 = 0x402c_542b;
+            asked.extend([TCSETS, TCSETS2]);
             // Reads whether an interface exists and is up.
             asked.extend([libc::SIOCGIFINDEX, libc::SIOCGIFFLAGS]);
             rules.extend(WATCHING.iter().map(|&call| (call, Vec::new())));

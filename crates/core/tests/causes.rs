@@ -178,9 +178,9 @@ fn with_list(schema: &str, ids: &[&str]) -> String {
 #[test]
 fn documents_list_every_cause_and_owner() {
     let read = |path: &str| fs::read_to_string(here(path)).expect("a document");
-    let (readme, parquet) = (read("../../README.md"), read("../../docs/parquet.md"));
+    let (causes, parquet) = (read("../../docs/causes.md"), read("../../docs/parquet.md"));
     for cause in ids(Cause::ALL, Cause::id) {
-        assert!(readme.contains(&format!("`{cause}`")), "README lacks {cause}");
+        assert!(causes.contains(&format!("`{cause}`")), "docs/causes.md lacks {cause}");
     }
     let schema = read("../../docs/report.schema.json");
     for owner in ids(Owner::ALL, Owner::id) {

@@ -186,10 +186,15 @@ pub fn add_resolver(netns: &Netns, host: IpAddr, index: u8) -> Result<IpAddr, La
 
 /// Returns a command in `netns` for which `resolv_conf` replaces `/etc/resolv.conf`.
 pub fn command(netns: &Netns, resolv_conf: &Path, program: &str) -> Command {
+    mounting(netns, resolv_conf, "/etc/resolv.conf", program)
+}
+
+/// Returns a command in `netns` for which `file` replaces the one at `place`.
+pub fn mounting(netns: &Netns, file: &Path, place: &str, program: &str) -> Command {
     let mut command = netns.command("unshare");
     command.args(["--mount", "--propagation", "private", "sh", "-c"]);
-    command.arg("mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"");
-    command.arg(resolv_conf).arg(program);
+    command.arg(format!("mount --bind \"$0\" {place} && exec \"$@\""));
+    command.arg(file).arg(program);
     command
 }
 

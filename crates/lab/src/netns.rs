@@ -220,21 +220,37 @@ impl Process {
     ///
     /// # Errors The program ended before; the error contains its output.
     pub fn wait_for_stderr(&mut self, text: &str) -> Result<(), LabError> {
+        self.read_stderr(|said| said.contains(text)).map(|_| ())
+    }
+
+    /// Reads standard error up to the end of its first line, and returns that.
+    ///
+    /// # Errors As for [`Process::wait_for_stderr`].
+    pub fn first_line_of_stderr(&mut self) -> Result<String, LabError> {
+        let said = self.read_stderr(|said| said.ends_with('\n'))?;
+        Ok(said.trim_end().to_owned())
+    }
+
+    /// Reads standard error until `is_enough` of it has come.
+    fn read_stderr(&mut self, is_enough: impl Fn(&str) -> bool) -> Result<String, LabError> {
         let Some(stderr) = self.child.stderr.as_mut() else {
-            return Ok(());
+            return Ok(String::new());
         };
         let mut said = Vec::new();
         let mut byte = [0];
-        while !String::from_utf8_lossy(&said).contains(text) {
+        loop {
+            let text = String::from_utf8_lossy(&said);
+            if is_enough(&text) {
+                return Ok(text.into_owned());
+            }
             match stderr.read(&mut byte) {
                 Ok(1) => said.push(byte[0]),
                 _ => {
-                    let stderr = String::from_utf8_lossy(&said).trim().to_owned();
+                    let stderr = text.trim().to_owned();
                     return Err(LabError::Command { command: self.name.clone(), stderr });
                 }
             }
         }
-        Ok(())
     }
 
     /// Asks the program to end (SIGINT) and returns the rest of its standard error.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
+use crate::http::{Health, Response};
+
 /// The protocol of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
@@ -32,6 +34,17 @@ impl Scheme {
     }
 }
 
+/// The purpose of a request to a target with HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// The resource at the path.
+    Resource,
+    /// A WebSocket at the path (RFC 6455 §4.1).
+    WebSocket,
+    /// The health of the gRPC service that the path names; `/` is the whole server.
+    HealthCheck,
+}
+
 /// A host and port, and the path of the request for a target with HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
@@ -43,8 +56,8 @@ pub struct Target {
     pub port: u16,
     /// Path and query of the request line; `/` if the target names none.
     pub path: String,
-    /// `true` if the request asks for a WebSocket (RFC 6455 §4.1), over the scheme's protocol.
-    pub is_websocket: bool,
+    /// What a request asks for, over the scheme's protocol.
+    pub ask: Ask,
 }
 
 /// An error in the text of a target.
@@ -52,7 +65,8 @@ pub struct Target {
 pub enum TargetError {
     /// The scheme is not supported.
     #[error(
-        "`{0}://` is not spoken here; name a URL with http://, https://, ws:// or wss://, or HOST:PORT"
+        "`{0}://` is not spoken here; name a URL with http://, https://, ws://, wss://, grpc:// or \
+         grpcs://, or HOST:PORT"
     )]
     Scheme(String),
     /// The text has no host.
@@ -79,7 +93,7 @@ pub enum TargetError {
 
 impl Target {
     /// Parses `http://HOST[:PORT]/PATH?QUERY`, `https://…`, the same with `ws` or `wss` (RFC 6455 §3),
-    /// `tcp://HOST:PORT` or `HOST:PORT`; an IPv6 address is in brackets (RFC 3986 §3.2.2). A fragment is ignored (§3.5).
+    /// `grpc://HOST[:PORT]/SERVICE` or `grpcs://…`, `tcp://HOST:PORT` or `HOST:PORT`; an IPv6 address is in brackets (RFC 3986 §3.2.2). A fragment is ignored (§3.5).
     ///
     /// # Errors
     /// The text is no target; the error states the expected form.
@@ -88,12 +102,14 @@ impl Target {
             return Err(TargetError::Character(words.to_owned()));
         }
         let (name, rest) = words.split_once("://").unwrap_or(("tcp", words));
-        let (scheme, is_websocket) = match name.to_ascii_lowercase().as_str() {
-            "http" => (Scheme::Http, false),
-            "https" => (Scheme::Https, false),
-            "ws" => (Scheme::Http, true),
-            "wss" => (Scheme::Https, true),
-            "tcp" => (Scheme::Tcp, false),
+        let (scheme, ask) = match name.to_ascii_lowercase().as_str() {
+            "http" => (Scheme::Http, Ask::Resource),
+            "https" => (Scheme::Https, Ask::Resource),
+            "ws" => (Scheme::Http, Ask::WebSocket),
+            "wss" => (Scheme::Https, Ask::WebSocket),
+            "grpc" => (Scheme::Http, Ask::HealthCheck),
+            "grpcs" => (Scheme::Https, Ask::HealthCheck),
+            "tcp" => (Scheme::Tcp, Ask::Resource),
             _ => return Err(TargetError::Scheme(name.to_owned())),
         };
         let rest = rest.split('#').next().unwrap_or_default();
@@ -120,7 +136,7 @@ impl Target {
             query if query.starts_with('?') => format!("/{query}"),
             path => path.to_owned(),
         };
-        Ok(Target { scheme, host: host.to_owned(), port, path, is_websocket })
+        Ok(Target { scheme, host: host.to_owned(), port, path, ask })
     }
 
     /// Returns the target to which a `Location` field of an answer leads (RFC 3986 §5.2).
@@ -158,9 +174,19 @@ impl Target {
         of(self) == of(other)
     }
 
-    /// Returns whether an answer with this status is what was asked for: 2xx, for a WebSocket 101.
-    pub fn is_success(&self, status: u16) -> bool {
-        if self.is_websocket { status == 101 } else { (200..300).contains(&status) }
+    /// Returns whether an answer is what was asked for: status 2xx, for a WebSocket 101, and of a health
+    /// check `SERVING`.
+    pub fn is_success(&self, answer: &Response) -> bool {
+        match self.ask {
+            Ask::Resource => (200..300).contains(&answer.status),
+            Ask::WebSocket => answer.status == 101,
+            Ask::HealthCheck => answer.health == Some(Health::Serving),
+        }
+    }
+
+    /// Returns the gRPC service whose health is asked for; it is empty for the whole server.
+    pub fn service(&self) -> &str {
+        self.path.trim_start_matches('/')
     }
 
     /// Returns the address if the host is one; then no name has to be resolved.
@@ -189,10 +215,12 @@ impl fmt::Display for Target {
         match self.scheme {
             Scheme::Tcp => write!(to, "{}", self.endpoint()),
             scheme => {
-                let name = match (self.is_websocket, scheme) {
-                    (true, Scheme::Https) => "wss",
-                    (true, _) => "ws",
-                    (false, scheme) => scheme.name(),
+                let name = match (self.ask, scheme) {
+                    (Ask::Resource, scheme) => scheme.name(),
+                    (Ask::WebSocket, Scheme::Https) => "wss",
+                    (Ask::WebSocket, _) => "ws",
+                    (Ask::HealthCheck, Scheme::Https) => "grpcs",
+                    (Ask::HealthCheck, _) => "grpc",
                 };
                 write!(to, "{name}://{}{}", self.authority(), self.path)
             }
@@ -261,10 +289,27 @@ mod tests {
                 (target.scheme, target.port, target.to_string()),
                 (scheme, port, words.into())
             );
-            assert!(target.is_success(101) && !target.is_success(200));
+            let with = |status| Response { status, ..Response::default() };
+            assert!(target.is_success(&with(101)) && !target.is_success(&with(200)));
+            let plain = Target::parse("http://host/").unwrap();
+            assert!(plain.is_success(&with(204)) && !plain.is_success(&with(101)));
         }
-        let plain = Target::parse("http://host/").unwrap();
-        assert!(plain.is_success(204) && !plain.is_success(101));
+    }
+
+    #[test]
+    fn the_health_of_a_grpc_service_is_asked_for() {
+        for (words, scheme, port, service) in [
+            ("grpc://host/", Scheme::Http, 80, ""),
+            ("grpcs://host:8443/shop.Cart", Scheme::Https, 8443, "shop.Cart"),
+        ] {
+            let target = Target::parse(words).unwrap();
+            assert_eq!((target.scheme, target.port, target.service()), (scheme, port, service));
+            assert_eq!(target.to_string(), words);
+            let with = |health| Response { status: 200, health, ..Response::default() };
+            assert!(target.is_success(&with(Some(Health::Serving))));
+            assert!(!target.is_success(&with(Some(Health::NotServing))));
+            assert!(!target.is_success(&with(None)));
+        }
     }
 
     #[test]

@@ -10,8 +10,8 @@ use tcpwhy_probe::Scheme;
 use tcpwhy_probe::experiment::{
     Connection, ExchangeError, Kernel, RequestStep, Settings, Subject, Timing,
 };
-use tcpwhy_probe::http::HttpVersions;
 use tcpwhy_probe::http::http2::{Http2Error, Seen};
+use tcpwhy_probe::http::{Health, HttpVersions, ResponseError};
 use tcpwhy_probe::tls::{TlsOptions, client_config};
 
 /// Number of connections, and of requests on each.
@@ -42,6 +42,8 @@ pub struct RequestResults {
     pub status: Option<u16>,
     /// Status of the first response that has none of 2xx.
     pub unsuccessful: Option<u16>,
+    /// The first answer to a health check of gRPC that is not `SERVING`.
+    pub unhealthy: Option<Health>,
     /// `true` if further requests would have exceeded the budget.
     pub is_short: bool,
     /// Target of a redirect, if the server sent one, without values.
@@ -109,6 +111,7 @@ impl RequestResults {
                 let closes = [ErrorKind::ConnectionReset, ErrorKind::UnexpectedEof];
                 *step == RequestStep::Answer && closes.contains(&source.kind())
             }
+            ExchangeError::Response(ResponseError::Upgrade(_)) => false,
             error => matches!(
                 error,
                 ExchangeError::Response(_)
@@ -222,14 +225,18 @@ impl RequestResults {
             before = kernel;
             let is_http2 = connection.seen().is_some();
             self.measured.protocol = if is_http2 { Protocol::Http2 } else { Protocol::Http1 };
-            let error = ErrorCode::of_http(response.status);
+            let error = match response.health {
+                Some(Health::Status(code)) => Some(ErrorCode::Grpc(code)),
+                _ => ErrorCode::of_http(response.status),
+            };
             let request = OwnRequest { sending, error, ..with(set_up, &timing, &own) };
             self.measured.requests.push(request);
-            self.measured.software = response.server.or(self.measured.software.take());
             self.status = Some(response.status);
-            if !subject.target.is_success(response.status) {
+            if !subject.target.is_success(&response) {
                 self.unsuccessful.get_or_insert(response.status);
+                self.unhealthy = self.unhealthy.or(response.health);
             }
+            self.measured.software = response.server.or(self.measured.software.take());
             self.location = response.location;
             let leads_on = REDIRECTS.contains(&response.status);
             self.redirect = response.redirect.filter(|_| leads_on).map(|to| (response.status, to));
@@ -307,7 +314,7 @@ impl RequestResults {
     pub fn exchange_bytes_max(&self, subject: &Subject) -> u64 {
         let own = |it: &OwnRequest| it.wire_bytes;
         let answer = self.measured.requests.iter().map(own).max().unwrap_or(0);
-        answer + subject.request.bytes(&subject.target).len() as u64
+        answer + subject.request.sent_bytes(&subject.target)
     }
 
     /// Returns whether any request was answered.
@@ -396,7 +403,7 @@ fn was_closed(error: &ExchangeError, rtt_ns: u64) -> bool {
 
 /// Returns the number of bytes of a request and its answer.
 fn exchange_bytes(subject: &Subject, timing: &Timing) -> u64 {
-    timing.wire_bytes + subject.request.bytes(&subject.target).len() as u64
+    timing.wire_bytes + subject.request.sent_bytes(&subject.target)
 }
 
 fn with(set_up: OwnRequest, timing: &Timing, kernel: &Kernel) -> OwnRequest {

@@ -8,7 +8,9 @@ use serde::Serialize;
 use tcpwhy_core::model::units::{count, counted, share};
 use tcpwhy_core::model::{Cause, Class, Report};
 use tcpwhy_probe::addresses::Addresses;
-use tcpwhy_probe::experiment::Subject;
+use tcpwhy_probe::experiment::{ExchangeError, Subject};
+use tcpwhy_probe::http::{Health, ResponseError};
+use tcpwhy_probe::target::Ask;
 
 /// The kind of a fault of which answers with an error status are the evidence.
 pub const STATUS: &str = "status";
@@ -16,7 +18,7 @@ pub const STATUS: &str = "status";
 /// A fault: docs/report.schema.json, `doctor.faults`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OutsideFault {
-    /// `redirect`, `address`, `limit`, `status`, `upgrade`, `close` or `failure`, or one of those in
+    /// `redirect`, `address`, `limit`, `status`, `upgrade`, `health`, `close` or `failure`, or one of those in
     /// `doctor/http2.rs`.
     pub kind: &'static str,
     /// The fault in one sentence.
@@ -50,17 +52,25 @@ pub fn of(
     let status = (limit.is_none() && !states(Cause::ErrorResponses))
         .then(|| error_statuses(subject))
         .flatten();
-    let upgrade = asked.unsuccessful.filter(|it| subject.target.is_websocket && *it < 400);
-    let upgrade = upgrade.map(|status| OutsideFault {
-        kind: "upgrade",
-        headline: format!(
+    let is_websocket = subject.target.ask == Ask::WebSocket;
+    let upgrade = match (asked.unsuccessful, &asked.error) {
+        (Some(status @ ..400), _) if is_websocket => Some(format!(
             "{} answers the handshake of a WebSocket with status {status}, and not with 101.",
             subject.server
-        ),
+        )),
+        (_, Some(ExchangeError::Response(error @ ResponseError::Upgrade(_)))) => {
+            Some(format!("{}: {error}.", subject.server))
+        }
+        _ => None,
+    };
+    let upgrade = upgrade.map(|headline| OutsideFault {
+        kind: "upgrade",
+        headline,
         fix: "the server, or the proxy in front of it: the path of its WebSocket; a proxy has to pass \
               the fields Upgrade and Connection on (RFC 6455 §4.2)"
             .to_owned(),
     });
+    let health = asked.unhealthy.map(|health| unhealthy(health, subject));
     let closed = (asked.closed_unannounced > 0).then(|| OutsideFault {
         kind: "close",
         headline: format!(
@@ -76,6 +86,7 @@ pub fn of(
     let is_stated = limit.is_some()
         || status.is_some()
         || closed.is_some()
+        || health.is_some()
         || report.findings.iter().any(|it| it.cause.class() == Class::Fault);
     let failure = if is_stated { None } else { loads.iter().find_map(|it| failed(it, subject)) };
     let address = addresses.words().filter(|_| addresses.has_fault()).map(|words| OutsideFault {
@@ -85,7 +96,38 @@ pub fn of(
               addresses that do not accept connections"
             .to_owned(),
     });
-    [redirect, limit, status, upgrade, closed, failure, address].into_iter().flatten().collect()
+    [redirect, limit, status, upgrade, health, closed, failure, address]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Returns the fault of a health check whose answer is not `SERVING`.
+fn unhealthy(health: Health, subject: &Subject) -> OutsideFault {
+    let of = match subject.target.service() {
+        "" => "of the server".to_owned(),
+        service => format!("of the service {service}"),
+    };
+    let fix = match health {
+        Health::UNIMPLEMENTED => {
+            "the server: add the health service of its gRPC library (grpc.health.v1.Health); it does \
+             answer calls, and the times here are those of such an answer"
+        }
+        Health::NOT_FOUND => {
+            "the server: set the status of this service in its health service, or name another one in \
+             the path of the URL; without a path the whole server is asked"
+        }
+        Health::NotGrpc => "the client: the port of the gRPC server; or the proxy in front of it",
+        _ => "the server: its log, and what it waits for before it sets its status to SERVING",
+    };
+    OutsideFault {
+        kind: "health",
+        headline: format!(
+            "{} answers the health check {of} with {health}, and not with SERVING.",
+            subject.server
+        ),
+        fix: fix.to_owned(),
+    }
 }
 
 /// Returns the fault of answers that state an error.

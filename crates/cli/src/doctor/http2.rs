@@ -66,8 +66,8 @@ struct AtOnce {
     together_ns: u64,
     /// About how many the server works on at a time; `None` if it answers too quickly to tell.
     at_a_time: Option<u64>,
-    /// The longest pause of all streams while segments came out of order, ns, and the streams without
-    /// an answer then.
+    /// The longest pause of all streams while a segment was missing, ns, and the streams without an
+    /// answer then.
     blocked_ns: u64,
     blocked_streams: usize,
 }
@@ -261,16 +261,18 @@ impl AtOnce {
         let rtt_ns = connection.kernel().rtt_min_ns;
         let (alone_ns, together_ns) =
             (median_ns(alone), median_ns(rounds.iter().map(|it| nanos(it.lasted))));
-        // A pause of all streams while one segment is missing: TCP delivers nothing behind it.
-        let held = rounds.iter().filter(|it| it.out_of_order > 0 && it.paused_streams > 1);
-        let held = held.max_by_key(|it| it.pause);
+        // TCP delivers nothing behind a missing segment. It is sent again when those behind it are
+        // acknowledged, so it comes a round trip later (RFC 6675 §5); one that was overtaken comes sooner.
+        let is_held =
+            |it: &&Together| it.blocked_streams > 1 && rtt_ns > 0 && nanos(it.blocked) >= rtt_ns;
+        let held = rounds.iter().filter(is_held).max_by_key(|it| it.blocked);
         Ok(AtOnce {
             streams,
             alone_ns,
             together_ns,
             at_a_time: at_a_time(streams as u64, alone_ns, together_ns, rtt_ns),
-            blocked_ns: held.map_or(0, |it| nanos(it.pause)),
-            blocked_streams: held.map_or(0, |it| it.paused_streams),
+            blocked_ns: held.map_or(0, |it| nanos(it.blocked)),
+            blocked_streams: held.map_or(0, |it| it.blocked_streams),
         })
     }
 

@@ -190,7 +190,7 @@ pub fn run(
                     Some(End::Limit(limited)) => Some(*limited),
                     _ => None,
                 };
-                subject.answers.add_load(&outcome.statuses, limited);
+                subject.answers.add_load(&outcome.statuses, &outcome.health, limited);
                 let alone_ns = asked.layers().request_ns;
                 let loaded = of(&plan, &outcome, alone_ns);
                 let look = terminal::look(&wanted.display, wanted.all);
@@ -224,7 +224,11 @@ fn unwanted(wanted: &Doctor, asked: &RequestResults, subject: &Subject) -> Optio
         return Some("requests of this method are not repeated; tcpwhy load does that".to_owned());
     }
     let status = asked.unsuccessful.filter(|_| wanted.load.is_none())?;
-    Some(format!("the answer has status {status}, and a load follows success only; see --load"))
+    let answer = match asked.unhealthy {
+        Some(health) => format!("the answer is {health}"),
+        None => format!("the answer has status {status}"),
+    };
+    Some(format!("{answer}, and a load follows success only; see --load"))
 }
 
 /// Waits until the server has worked off the connections that the previous load left in its accept
@@ -254,7 +258,7 @@ fn plan(
         connections: connections as usize,
         duration: Some(lasts(wanted)),
         timeout: subject.timeout,
-        tls: tls.clone(),
+        tls: TlsOptions { versions: subject.versions, ..tls.clone() },
         guard: Some(guard),
         heeds_limits: true,
         budget: subject.budget.clone(),

@@ -59,6 +59,7 @@ use tcpwhy_probe::dns;
 use tcpwhy_probe::experiment::{
     Bounds, Coin, ExchangeError, Kind, Occasion, Others, Skipped, Subject, make,
 };
+use tcpwhy_probe::target::Ask;
 use tcpwhy_probe::tls::{TlsOptions, client_config};
 use tcpwhy_probe::{Scheme, Target};
 use traffic::{Amount, Traffic};
@@ -101,6 +102,8 @@ struct Walk<'a> {
     requests: u64,
     /// Number of answers by their status, of all parts.
     statuses: BTreeMap<u16, u64>,
+    /// Number of answers to health checks of gRPC; `None` if none was asked for.
+    health: Option<BTreeMap<String, u64>>,
     redirects: &'a [Redirect],
     /// The addresses that were tried, in the order in which a client tries them.
     addresses: &'a [Tried],
@@ -215,6 +218,10 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
         address: Some(subject.server.to_string()),
         requests: traffic.sent().target.requests,
         statuses: subject.answers.statuses(),
+        health: (subject.target.ask == Ask::HealthCheck).then(|| {
+            let health = subject.answers.health().into_iter();
+            health.map(|(health, number)| (health.to_string(), number)).collect()
+        }),
         redirects: &redirects.followed,
         addresses: &addresses.tried,
         faults: &faults,
@@ -253,7 +260,7 @@ fn is_explained(finding: &Finding, asked: &RequestResults) -> bool {
     match finding.cause {
         // This client ends connections when their budget or time is spent.
         Cause::Reset if finding.culprit.role == Role::Client => true,
-        Cause::ErrorResponses => asked.is_other_protocol(),
+        Cause::ErrorResponses => asked.is_other_protocol() || asked.unhealthy.is_some(),
         cause if ends.contains(&cause) => {
             let is_closed = asked.closed_unannounced > 0 && asked.error.is_none();
             is_closed || asked.is_other_protocol()
@@ -277,6 +284,7 @@ fn tell_unresolved(
         address: None,
         requests: 0,
         statuses: BTreeMap::new(),
+        health: None,
         redirects: &[],
         addresses: &[],
         faults: &[],
@@ -516,7 +524,9 @@ fn experiments(
         let until = began + EXPERIMENT_LASTS;
         let is_long = asked.layers().request_ns >= LONG_NS;
         let at_once = if is_long { PAIRS_AT_ONCE } else { 1 };
-        let share_bytes = subject.budget.left_bytes() / (kinds.len() - index) as u64;
+        // Requests on several streams follow.
+        let shares = kinds.len() - index + usize::from(asked.http2.is_some());
+        let share_bytes = subject.budget.left_bytes() / shares as u64;
         let pairs_max = pairs_max(kind, share_bytes, exchange_bytes);
         let bounds = Bounds { pairs_max, until, floor_ns, at_once };
         match make(kind, subject, others, &bounds, &mut coin) {

@@ -8,6 +8,7 @@ use std::time::Instant;
 use tcpwhy_core::model::units::duration;
 use tcpwhy_probe::experiment::Subject;
 use tcpwhy_probe::http::Request;
+use tcpwhy_probe::target::Ask;
 use tcpwhy_probe::{Scheme, Target};
 
 /// Greatest number of redirects that are followed.
@@ -42,7 +43,9 @@ pub struct Redirects {
 /// not repeated at another place without being asked for.
 pub fn are_followed(wanted: &Doctor, target: &Target, request: &Request) -> bool {
     let is_safe = matches!(request.method.as_str(), "GET" | "HEAD");
-    !wanted.no_follow && is_safe && target.scheme != Scheme::Tcp
+    // A call of gRPC does not follow any.
+    let is_redirected = target.scheme != Scheme::Tcp && target.ask != Ask::HealthCheck;
+    !wanted.no_follow && is_safe && is_redirected
 }
 
 impl Redirects {

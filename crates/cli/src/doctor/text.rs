@@ -11,6 +11,7 @@ use tcpwhy_core::experiment::sentence;
 use tcpwhy_core::model::{Class, Report, units};
 use tcpwhy_core::report::{Look, Page, Paint, Phrases, text};
 use tcpwhy_probe::experiment::{ExchangeError, RequestStep, Subject};
+use tcpwhy_probe::http::ResponseError;
 
 /// Findings shown in full, unless all are asked for.
 const FINDINGS_MAX: usize = 3;
@@ -19,7 +20,7 @@ const FINDINGS_MAX: usize = 3;
 pub fn page(report: &Report, walk: &Walk<'_>, asked: &RequestResults, look: &Look) -> String {
     let mut page = Page::new(look);
     let software = asked.measured.software.as_deref().map(units::printable);
-    let facts = [walk.address.clone(), software, Some(sent(walk)), statuses(walk)];
+    let facts = [walk.address.clone(), software, Some(sent(walk)), statuses(walk), health(walk)];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
     page.paragraph(Some(Paint::Bold), &units::printable(&walk.target), 0);
     page.paragraph(None, &facts.join(" · "), 2);
@@ -70,6 +71,14 @@ fn statuses(walk: &Walk<'_>) -> Option<String> {
     let each: Vec<String> =
         each.map(|(status, number)| format!("{status} × {}", units::count(*number))).collect();
     (!each.is_empty()).then(|| format!("status {}", each.join(", ")))
+}
+
+/// Lists the answers to health checks; `None` without any.
+fn health(walk: &Walk<'_>) -> Option<String> {
+    let each = walk.health.iter().flatten();
+    let each: Vec<String> =
+        each.map(|(health, number)| format!("{health} × {}", units::count(*number))).collect();
+    (!each.is_empty()).then(|| each.join(", "))
 }
 
 /// Renders the part below the verdict.
@@ -219,6 +228,7 @@ pub fn in_words(error: &ExchangeError, subject: &Subject) -> String {
             format!("{at}: the connection broke: {}", of_system(source))
         }
         ExchangeError::Tls(why) => format!("the TLS handshake with {at} failed: {why}"),
+        ExchangeError::Response(why @ ResponseError::Upgrade(_)) => format!("{at}: {why}"),
         ExchangeError::Response(why) => {
             format!("{at} does not answer as HTTP/1.1 does: {why}; check scheme and port")
         }

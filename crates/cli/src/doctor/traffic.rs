@@ -62,7 +62,7 @@ impl Traffic {
     /// Returns the budgets for the examination that is asked for.
     pub fn new(wanted: &Doctor, target: &Target, request: &Request, kinds: &[Kind]) -> Traffic {
         let buffer_bytes = receive_buffer_bytes();
-        let request_bytes = request.bytes(target).len() as u64;
+        let request_bytes = request.sent_bytes(target);
         let speaks_http = target.scheme != Scheme::Tcp;
         // Each redirect answers a request on a connection of its own.
         let follows = redirects::are_followed(wanted, target, request);

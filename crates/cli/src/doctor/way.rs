@@ -12,6 +12,7 @@ use tcpwhy_core::model::units::{counted, duration};
 use tcpwhy_privileged::Helper;
 use tcpwhy_probe::budget::{Budget, Limits};
 use tcpwhy_probe::path::{PathEnd, Plan, Report, probe};
+use tcpwhy_probe::target::Ask;
 use tcpwhy_probe::tls::TlsOptions;
 use tcpwhy_probe::{Scheme, Target};
 
@@ -63,7 +64,7 @@ pub fn examine(
         host: server.ip().to_string(),
         port: server.port(),
         path: "/".to_owned(),
-        is_websocket: false,
+        ask: Ask::Resource,
     };
     let stop = AtomicBool::new(false);
     let (over, is_over) = channel::<()>();

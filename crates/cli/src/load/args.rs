@@ -29,7 +29,8 @@ answered, or it could not begin.";
 /// Arguments of `tcpwhy load`.
 #[derive(Debug, Args)]
 pub struct Load {
-    /// URL to request: http://HOST[:PORT]/PATH or https://…
+    /// URL to request: http://HOST[:PORT]/PATH or https://…, ws:// and wss:// for a WebSocket, grpc:// and
+    /// grpcs:// for the health check of gRPC
     #[arg(value_name = "URL", value_parser = Target::parse, value_hint = clap::ValueHint::Url)]
     pub url: Target,
 

@@ -5,6 +5,7 @@ use crate::error::Error;
 use serde_json::{Map, Value, json};
 use tcpwhy_core::report::json as report_json;
 use tcpwhy_probe::load::{FailureKind, LoadOutcome, Pace, Plan, Second, Times, Uneven};
+use tcpwhy_probe::target::Ask;
 
 const SCHEMA_VERSION: u32 = 1;
 const TOOL_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -16,7 +17,7 @@ pub fn render(plan: &Plan, outcome: &LoadOutcome, explained: &Explained) -> Resu
     let diagnosis = diagnosis(explained)?;
     let part = |name: &str, none: Value| diagnosis.get(name).cloned().unwrap_or(none);
     let uneven = Uneven::of(plan, outcome);
-    let document = json!({
+    let mut document = json!({
         "schema_version": SCHEMA_VERSION,
         "tool_version": TOOL_VERSION,
         "interrupted": outcome.interrupted,
@@ -59,6 +60,8 @@ pub fn render(plan: &Plan, outcome: &LoadOutcome, explained: &Explained) -> Resu
         "note": explained.note,
         "notes": explained.notes,
     });
+    // One more field would be too many for the macro.
+    document["health"] = json!(health(plan, outcome));
     let mut text = serde_json::to_string_pretty(&document)?;
     text.push('\n');
     Ok(text)
@@ -128,6 +131,13 @@ fn errors(outcome: &LoadOutcome) -> Result<Value, Error> {
 
 fn statuses(outcome: &LoadOutcome) -> Map<String, Value> {
     outcome.statuses.iter().map(|(status, count)| (status.to_string(), json!(count))).collect()
+}
+
+/// Returns the answers to health checks of gRPC; `None` if none was asked for.
+fn health(plan: &Plan, outcome: &LoadOutcome) -> Option<Map<String, Value>> {
+    let health = outcome.health.iter();
+    (plan.target.ask == Ask::HealthCheck)
+        .then(|| health.map(|(health, count)| (health.to_string(), json!(count))).collect())
 }
 
 fn second(second: &Second) -> Value {

@@ -4,7 +4,7 @@ use super::{Explained, Sockets};
 use tcpwhy_core::model::units::{bytes, count, counted, duration, printable, share};
 use tcpwhy_core::model::{Class, Finding, Report};
 use tcpwhy_core::report::{Glyphs, Look, Page, Paint, Phrases, text};
-use tcpwhy_probe::http::HttpVersions;
+use tcpwhy_probe::http::{Health, HttpVersions};
 use tcpwhy_probe::load::{End, FailureKind, LoadOutcome, Pace, Plan, Quantile, Times, Uneven};
 
 /// Number of findings shown in full.
@@ -105,6 +105,8 @@ fn verdict(page: &mut Page<'_>, plan: &Plan, outcome: &LoadOutcome, explained: &
 pub fn failed(outcome: &LoadOutcome) -> Option<String> {
     let statuses =
         outcome.statuses.range(400..).map(|(status, n)| (format!("status {status}"), *n));
+    let health = outcome.health.iter().filter(|(health, _)| **health != Health::Serving);
+    let statuses = statuses.chain(health.map(|(health, n)| (health.to_string(), *n)));
     let others = outcome.errors.iter().filter(|(kind, _)| !kind.is_status());
     let others = others.map(|(kind, n)| (kind.words().to_owned(), *n));
     let waiting = (!outcome.interrupted && outcome.unanswered > 0)
@@ -314,6 +316,12 @@ fn errors(page: &mut Page<'_>, outcome: &LoadOutcome) {
         statuses.map(|(status, number)| format!("{status} × {}", count(*number))).collect();
     if !statuses.is_empty() {
         page.listed("status", &statuses);
+    }
+    let health = outcome.health.iter();
+    let health: Vec<String> =
+        health.map(|(health, number)| format!("{health} × {}", count(*number))).collect();
+    if !health.is_empty() {
+        page.listed("health", &health);
     }
     let errors = outcome.errors.iter().filter(|(kind, _)| !kind.is_status());
     for (index, (kind, number)) in errors.enumerate() {

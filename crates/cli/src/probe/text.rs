@@ -275,6 +275,9 @@ fn request(phases: &Phases, page: &mut Page<'_>) {
     page.listed("request", &parts);
     if let Some(status) = phases.status {
         let mut answer = format!("status {status}, {}", bytes(phases.answer_bytes));
+        if let Some(health) = &phases.health {
+            answer += &format!(", {health}");
+        }
         if let Some(version) = &phases.tls_version {
             answer += &format!(", {version}");
         }

@@ -192,7 +192,7 @@ pub fn waiting(interface: &str, look: &Look) -> String {
     let mut page = Page::new(look);
     let name = format!("tcpwhy watch live:{}", printable(interface));
     page.line(&look.paint(Paint::Bold, &name));
-    page.line("  capturing; Ctrl-C ends it and prints the whole report");
+    page.line("  capturing; `q` or Ctrl-C ends it and prints the whole report");
     page.finish()
 }
 
@@ -208,7 +208,7 @@ pub fn page(
     let mut page = Page::new(look);
     header(&mut page, report, cost);
     for note in notes.iter().take(2) {
-        page.warning(&printable(note));
+        page.warning(&cut(&printable(note), look.width.saturating_sub(2)));
     }
     page.gap();
     causes(&mut page, report);

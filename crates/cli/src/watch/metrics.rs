@@ -31,10 +31,19 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Counters since the watch began.
 #[derive(Default)]
 pub struct Counters {
-    /// Lost time by cause, role and endpoint.
-    lost: BTreeMap<[String; 3], Counter>,
+    /// Lost time, s.
+    lost: BTreeMap<Losing, Counter>,
     buckets: [Counter; BUCKETS.len() + 1],
     latency_sum: Counter,
+}
+
+/// The labels of lost time: `fault` or `cost`, the cause, who has to change something, and where.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Losing {
+    class: &'static str,
+    cause: &'static str,
+    role: &'static str,
+    endpoint: String,
 }
 
 /// A sum that only grows, estimated from the captured part.
@@ -58,16 +67,17 @@ impl Counter {
 impl Counters {
     /// Takes a report on everything since the watch began.
     pub fn take(&mut self, whole: &Report, scale: f64) {
-        for finding in &whole.findings {
-            let culprit = &finding.culprit;
-            let endpoint = culprit.endpoint.to_string();
-            let mut key = [finding.cause.id().to_owned(), culprit.role.id().to_owned(), endpoint];
-            if self.lost.len() >= SERIES_MAX && !self.lost.contains_key(&key) {
-                // Series that are summed up have the endpoint "other"; the largest value counts.
-                key[2] = "other".into();
-            }
-            self.lost.entry(key).or_default().set(finding.lost_ns as f64 / 1e9, scale);
-        }
+        let lost = whole.findings.iter().map(|finding| {
+            let (cause, culprit) = (finding.cause, &finding.culprit);
+            let losing = Losing {
+                class: cause.class().id(),
+                cause: cause.id(),
+                role: culprit.role.id(),
+                endpoint: culprit.endpoint.to_string(),
+            };
+            (losing, finding.lost_ns as f64 / 1e9)
+        });
+        self.lose(lost, scale);
         let mut counts = [0.0; BUCKETS.len() + 1];
         let mut sum = 0.0;
         for (ns, count) in whole.latency_histogram.points() {
@@ -81,13 +91,30 @@ impl Counters {
         self.latency_sum.set(sum, scale);
     }
 
+    /// Takes what was lost since the watch began, s. The first [`SERIES_MAX`] have series of their own
+    /// as long as the watch lasts; the others are summed up at the endpoint `other`.
+    fn lose(&mut self, lost: impl Iterator<Item = (Losing, f64)>, scale: f64) {
+        let mut captured = BTreeMap::new();
+        for (mut losing, seconds) in lost {
+            if self.lost.len() >= SERIES_MAX && !self.lost.contains_key(&losing) {
+                losing.endpoint = "other".into();
+            }
+            self.lost.entry(losing.clone()).or_default();
+            *captured.entry(losing).or_insert(0.0) += seconds;
+        }
+        for (losing, seconds) in captured {
+            self.lost.entry(losing).or_default().set(seconds, scale);
+        }
+    }
+
     /// Returns all metrics; `window` is the report on the sliding window.
     pub fn metrics(&self, window: &Report, cost: &Cost, share: f64) -> Vec<Metric> {
-        let lost = self.lost.iter().map(|([cause, role, endpoint], counter)| Point {
+        let lost = self.lost.iter().map(|(losing, counter)| Point {
             labels: vec![
-                ("cause", cause.clone()),
-                ("role", role.clone()),
-                ("endpoint", endpoint.clone()),
+                ("class", losing.class.into()),
+                ("cause", losing.cause.into()),
+                ("role", losing.role.into()),
+                ("endpoint", losing.endpoint.clone()),
             ],
             value: counter.total,
         });
@@ -249,5 +276,23 @@ mod tests {
         counter.set(8.0, 1.0);
         counter.set(12.0, 4.0);
         assert_eq!(counter.total, 18.0);
+    }
+
+    #[test]
+    fn endpoints_above_the_limit_are_summed_up_as_other() {
+        let of_host = |host: usize| Losing {
+            class: "fault",
+            cause: "nagle_delayed_ack",
+            role: "server",
+            endpoint: format!("10.0.{}.{}:80", host / 256, host % 256),
+        };
+        let mut counters = Counters::default();
+        for seconds in [1.0, 3.0] {
+            counters.lose((0..SERIES_MAX + 400).map(|host| (of_host(host), seconds)), 1.0);
+        }
+        assert_eq!(counters.lost.len(), SERIES_MAX + 1);
+        assert_eq!(counters.lost[&of_host(SERIES_MAX - 1)].total, 3.0);
+        let other = Losing { endpoint: "other".into(), ..of_host(0) };
+        assert_eq!(counters.lost[&other].total, 1_200.0);
     }
 }

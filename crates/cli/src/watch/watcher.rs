@@ -12,6 +12,7 @@ use super::tap::Tap;
 use super::target::Target;
 use crate::error::Error;
 use crate::output;
+use crate::terminal;
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -206,6 +207,11 @@ impl<'a> Watcher<'a> {
             // Waits at least one tick of the clock: with a wait of zero the loop would spin.
             self.capture.read(&mut self.block, wait.max(Duration::from_millis(1)))?;
             self.take();
+            if let Output::Screen(screen) = &mut self.output
+                && screen.press_keys()?
+            {
+                break;
+            }
             if self.looked.elapsed() >= LOOK {
                 self.looked = Instant::now();
                 self.look_around()?;
@@ -319,6 +325,8 @@ impl<'a> Watcher<'a> {
         let served = self.state.served(&report);
         let cost = self.cost(false);
         self.tell(&report, &cost, &inputs);
+        // The terminal may have another width by now.
+        self.look = terminal::look(&self.asked.display, self.asked.all);
         let is_read = match &mut self.output {
             Output::Screen(screen) => {
                 let beside = (self.notes.as_slice(), self.asked.write.as_deref());

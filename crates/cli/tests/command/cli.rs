@@ -373,31 +373,33 @@ fn a_filter_that_matches_nothing_is_answered_with_what_would() {
     }
 }
 
-/// README's examples by their first line, the directory that they are run in, and their arguments.
-const README_EXAMPLES: [(&str, &str, &[&str]); 2] = [
-    ("$ make run\n", "", &["testdata/captures/nginx_nodelay_off.pcap"]),
+/// Examples in the documents: the document, the first line, the directory that they are run in, and
+/// their arguments.
+const EXAMPLES: [(&str, &str, &str, &[&str]); 2] = [
+    ("docs/index.md", "$ make run\n", "", &["testdata/captures/nginx_nodelay_off.pcap"]),
     (
+        "docs/files.md",
         "$ tcpwhy both_ends-client.pcap both_ends-server.pcap\n",
         "testdata/captures",
         &["both_ends-client.pcap", "both_ends-server.pcap"],
     ),
 ];
 
-/// Examples in README show the actual output; an example may end with `…` before the output does.
-/// With `README_UPDATE` in the environment the test rewrites README.
+/// Examples in documents show the actual output; an example may end with `…` before the output does.
+/// With `EXAMPLES_UPDATE` in the environment the test rewrites them.
 #[test]
-fn readme_shows_what_is_printed() {
+fn documents_show_what_is_printed() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let path = format!("{root}/README.md");
-    let mut readme = fs::read_to_string(&path).expect("README");
-    for (head, folder, files) in README_EXAMPLES {
-        let start = readme.find(head).expect(head) + head.len();
-        let end = start + readme[start..].find("```").expect("the end of the example");
+    for (document, head, folder, files) in EXAMPLES {
+        let path = format!("{root}/{document}");
+        let mut text = fs::read_to_string(&path).expect(document);
+        let start = text.find(head).expect(head) + head.len();
+        let end = start + text[start..].find("```").expect("the end of the example");
         let arguments = [files, &["--width", "100", "--no-progress"]].concat();
         let mut command = tcpwhy(&arguments);
         command.env("LC_ALL", "C.UTF-8").current_dir(format!("{root}/{folder}"));
         let printed = out(&command.output().expect("tcpwhy runs"));
-        let shown = readme[start..end].to_owned();
+        let shown = text[start..end].to_owned();
         let expected = match shown.strip_suffix("  …\n") {
             None => printed,
             Some(part) => {
@@ -405,17 +407,15 @@ fn readme_shows_what_is_printed() {
                 lines.chain(["  …\n"]).collect()
             }
         };
-        if std::env::var_os("README_UPDATE").is_some() {
-            readme.replace_range(start..end, &expected);
+        if std::env::var_os("EXAMPLES_UPDATE").is_some() {
+            text.replace_range(start..end, &expected);
+            fs::write(&path, text).expect("the document is written");
         } else {
             assert_eq!(
                 shown, expected,
-                "README_UPDATE=1 cargo test -p tcpwhy --test command readme"
+                "EXAMPLES_UPDATE=1 cargo test -p tcpwhy --test command documents_show"
             );
         }
-    }
-    if std::env::var_os("README_UPDATE").is_some() {
-        fs::write(&path, readme).expect("README is written");
     }
 }
 

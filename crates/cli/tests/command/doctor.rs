@@ -2,6 +2,7 @@
 
 pub mod http2;
 mod outside;
+mod servers;
 mod traffic;
 
 use serde_json::Value;

@@ -5,9 +5,10 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use tcpwhy_core::capture::{CaptureSet, Source};
+use tcpwhy_core::capture::Source;
 use tcpwhy_core::model::Report;
 use tcpwhy_core::pipeline::{Analysis, Options};
+use tcpwhy_core::report::json::render;
 use tcpwhy_core::survey::{Begun, JoinError, begin};
 use tcpwhy_testing::Folder;
 
@@ -86,7 +87,7 @@ fn requests(report: &Value) -> u64 {
 /// The report of a capture that is changed in memory.
 fn analysed(capture: Vec<u8>) -> Option<Report> {
     let sources = || {
-        let source = Source::memory("changed.pcapng", &capture);
+        let source = Source::memory("changed.pcapng", capture.as_slice());
         Ok::<_, Failed>(vec![source])
     };
     let begun = begin(sources().ok()?, &sources, Options::default(), Some(1), &|| true);
@@ -176,21 +177,26 @@ fn a_file_without_secrets_is_no_key_log() {
     assert!(error.contains("it has no secret of a TLS connection"), "{error}");
 }
 
+/// Number of requests whose kind is known.
+fn requests_of(report: &Report) -> u64 {
+    let text = render(report, "").expect("JSON");
+    requests(&serde_json::from_str(&text).expect("JSON"))
+}
+
 /// Neither a cut nor a lost packet makes more of a capture than is in it.
 #[test]
 fn captures_with_holes_and_cuts_have_no_more_requests() {
-    for (name, _) in CAPTURES {
+    for (name, whole) in CAPTURES {
         let capture = fs::read(file(name)).expect("a capture");
-        let whole = analysed(capture.clone()).expect("a report").totals.exchanges;
         let count = blocks(&capture).len();
         for lost in 0..count {
             let kept = |at, kind| at != lost || kind != ENHANCED_PACKET;
             let report = analysed(only(&capture, kept)).expect("a report");
-            assert!(report.totals.exchanges <= whole + 1, "{name} without block {lost}");
+            assert!(requests_of(&report) <= whole, "{name} without block {lost}");
         }
         for end in (0..capture.len()).step_by(61) {
             if let Some(report) = analysed(capture[..end].to_vec()) {
-                assert!(report.totals.exchanges <= whole, "{name} up to byte {end}");
+                assert!(requests_of(&report) <= whole, "{name} up to byte {end}");
             }
         }
     }
@@ -222,6 +228,7 @@ fn no_output_has_a_secret_or_a_value_from_inside() {
         let secrets: Vec<String> = String::from_utf8(key_log(&capture))
             .expect("text")
             .lines()
+            .filter(|line| !line.starts_with('#'))
             .filter_map(|line| line.split(' ').nth(2).map(str::to_owned))
             .collect();
         assert!(!secrets.is_empty());

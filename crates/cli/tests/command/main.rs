@@ -10,6 +10,7 @@ mod compare;
 mod dns;
 #[cfg(target_os = "linux")]
 mod doctor;
+mod documents;
 mod draw;
 #[cfg(target_os = "linux")]
 mod drops;

@@ -15,6 +15,8 @@ use tcpwhy_live::privileges;
 use tcpwhy_testing::Folder;
 
 mod behind;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod keys;
 mod parts;
 mod weather;
 
@@ -360,7 +362,8 @@ fn packets_around_a_finding_are_kept_and_diagnosed_alike() {
             .and_then(|(_, value)| value.parse::<f64>().ok())
             .unwrap_or_else(|| panic!("{metrics}"))
     };
-    let labels = "{cause=\"nagle_delayed_ack\",role=\"server\",endpoint=\"127.0.0.1:8080\"}";
+    let labels = "{class=\"fault\",cause=\"nagle_delayed_ack\",role=\"server\",\
+                  endpoint=\"127.0.0.1:8080\"}";
     assert!(line(&format!("tcpwhy_lost_seconds_total{labels}")) > 0.5);
     let exchanges = line("tcpwhy_exchange_latency_seconds_count");
     assert!(exchanges > 10.0);

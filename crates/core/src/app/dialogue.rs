@@ -89,6 +89,9 @@ pub enum Refused {
     Login,
     /// Each mail was refused.
     Mail,
+    /// Each mail was refused by a submission server that offers AUTH (RFC 6409 §4.3), which the client did
+    /// not use.
+    MailWithoutLogin,
 }
 
 /// A statement of a line, for the marks.
@@ -184,9 +187,17 @@ pub(super) struct Dialogue {
     /// The server has sent something since the client's last message.
     has_replied: bool,
     is_preliminary: bool,
+    is_ended_idle: bool,
     login: Progress,
     mail: Progress,
+    /// The server offers AUTH (RFC 4954 §3).
+    offers_login: bool,
+    /// The server refused a mail for its policy or its sender (RFC 3463 §3.8, RFC 4954 §6).
+    wants_login: bool,
 }
+
+/// Ports at which clients submit mail (RFC 6409 §3.1, RFC 8314 §3.3).
+const SUBMISSION_PORTS: [u16; 2] = [465, 587];
 
 impl Dialogue {
     /// Begins with the first bytes of a server; `None` if they are no greeting.
@@ -203,7 +214,7 @@ impl Dialogue {
     /// Returns whether `bytes`, the next of the server, end the session although no command waits: the
     /// client was idle (RFC 5321 §3.8, RFC 959 §5.4, RFC 9051 §7.1.5). The code of that is 421; some
     /// servers send another that is temporary.
-    pub fn ends_unasked(&self, bytes: &[u8]) -> bool {
+    pub fn ends_unasked(&mut self, bytes: &[u8]) -> bool {
         let rests = self.waiting == 0
             && self.mode == Mode::Commands
             && self.multiline == 0
@@ -215,7 +226,13 @@ impl Dialogue {
                 code == 421 || (400..500).contains(&code) && !self.has_lost
             }),
         };
+        self.is_ended_idle |= rests && ends;
         rests && ends
+    }
+
+    /// Returns whether the server has ended the session so.
+    pub fn is_ended_idle(&self) -> bool {
+        self.is_ended_idle
     }
 
     /// Returns the protocol, once a greeting or a command has shown it.
@@ -233,6 +250,13 @@ impl Dialogue {
     pub fn refused(&self) -> Option<Refused> {
         match (self.login, self.mail) {
             (Progress::Refused, _) => Some(Refused::Login),
+            (Progress::Untried, Progress::Refused)
+                if self.offers_login
+                    && self.wants_login
+                    && SUBMISSION_PORTS.contains(&self.server_port) =>
+            {
+                Some(Refused::MailWithoutLogin)
+            }
             (_, Progress::Refused) => Some(Refused::Mail),
             _ => None,
         }
@@ -381,6 +405,8 @@ impl Dialogue {
             return None;
         }
         self.multiline = if is_last { 0 } else { code };
+        let text = line.get(4..).unwrap_or_default();
+        self.offers_login |= self.command.name == "EHLO" && code == 250 && offers_login(text);
         if !is_last {
             return None;
         }
@@ -390,6 +416,8 @@ impl Dialogue {
             return None;
         }
         self.waiting -= 1;
+        let is_policy = code == 530 || code == 553 || code > 500 && text.starts_with(b"5.7.");
+        self.wants_login |= self.command.sends_mail && is_policy;
         self.mode = match (self.service, code) {
             (_, 354) => Mode::Content,
             (Some(Service::Smtp), 334) => Mode::Continuation,
@@ -484,6 +512,12 @@ impl Dialogue {
             _ => self.first_error,
         })
     }
+}
+
+/// Returns whether a line of the reply to EHLO offers AUTH; some servers write it with `=`.
+fn offers_login(text: &[u8]) -> bool {
+    let word = text.first_chunk::<4>().is_some_and(|word| word.eq_ignore_ascii_case(b"AUTH"));
+    word && matches!(text.get(4), None | Some(b' ' | b'='))
 }
 
 /// Returns the code at the beginning of a line, and whether the line is the last of its reply.

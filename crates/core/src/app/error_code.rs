@@ -43,6 +43,13 @@ const REDIS_CODES: [&[u8]; 22] = [
 /// (`src/networking.c`).
 const REDIS_CLIENTS: &[u8] = b"ERR max number of clients reached";
 
+/// SQLSTATE of a statement that was cancelled (PostgreSQL, appendix A).
+const QUERY_CANCELED: [u8; 5] = *b"57014";
+
+/// Beginning of the message of one that was cancelled upon a request, and not by a limit of time
+/// (`src/backend/tcop/postgres.c`).
+const POSTGRES_CANCELLED: &[u8] = b"Mcanceling statement due to user";
+
 /// Returns the code at the beginning of a Redis error, after its `-`, if it is one of Redis itself.
 pub(crate) fn redis_code(message: &[u8]) -> Option<&[u8]> {
     let is_space = |byte: &u8| byte.is_ascii_whitespace();
@@ -65,6 +72,8 @@ pub enum ErrorCode {
     Grpc(u16),
     /// SQLSTATE of PostgreSQL's ErrorResponse.
     SqlState([u8; 5]),
+    /// The error with which PostgreSQL ends a statement upon a CancelRequest (SQLSTATE 57014).
+    PostgresCancelled,
     /// Error number of MySQL's ERR packet.
     Mysql(u16),
     /// First word of a Redis error (`ERR`, `WRONGTYPE`), padded with zeros.
@@ -124,6 +133,10 @@ impl ErrorCode {
         let code = fields.split(|&byte| byte == 0).find_map(|field| field.strip_prefix(b"C"));
         let code = code.filter(|code| code.iter().all(u8::is_ascii_alphanumeric));
         let code = code.and_then(|code| <[u8; 5]>::try_from(code).ok());
+        let mut texts = fields.split(|&byte| byte == 0);
+        if code == Some(QUERY_CANCELED) && texts.any(|it| it.starts_with(POSTGRES_CANCELLED)) {
+            return Self::PostgresCancelled;
+        }
         Self::SqlState(code.unwrap_or(*b"XX000"))
     }
 
@@ -204,6 +217,7 @@ impl fmt::Display for ErrorCode {
             Self::Http(status) => write!(f, "{status}"),
             Self::Grpc(status) => write!(f, "gRPC {status}"),
             Self::SqlState(code) => write!(f, "SQLSTATE {}", String::from_utf8_lossy(code)),
+            Self::PostgresCancelled => f.write_str("SQLSTATE 57014, cancelled upon request"),
             Self::Mysql(number) => write!(f, "MySQL {number}"),
             Self::Redis(word) => {
                 let end = word.iter().position(|&byte| byte == 0).unwrap_or(word.len());
@@ -364,6 +378,10 @@ mod tests {
         assert_eq!(shown(ErrorCode::of_redis(b"")).as_deref(), Some("ERR"));
         let full = ErrorCode::of_redis(b"ERR max number of clients reached");
         assert_eq!(full, Some(ErrorCode::RedisClients));
+        let cancelled = b"SERROR\0VERROR\0C57014\0Mcanceling statement due to user req";
+        assert_eq!(ErrorCode::of_postgres(cancelled), ErrorCode::PostgresCancelled);
+        let timed_out = b"SERROR\0VERROR\0C57014\0Mcanceling statement due to statemen";
+        assert_eq!(ErrorCode::of_postgres(timed_out).to_string(), "SQLSTATE 57014");
         let cut = ErrorCode::of_postgres(b"SERROR\0C42<p\0");
         assert_eq!(cut.to_string(), "SQLSTATE XX000");
     }

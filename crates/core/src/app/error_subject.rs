@@ -30,6 +30,8 @@ pub enum Subject {
     MailForNow,
     /// A mail that is refused.
     Mail,
+    /// Nothing: someone asked for this end (PostgreSQL's CancelRequest, MySQL's `KILL QUERY`).
+    Cancelled,
     /// Anything else.
     Other,
 }
@@ -44,6 +46,7 @@ impl ErrorCode {
             Self::Grpc(status) => matches!(status, 2 | 4 | 8 | 12..=15),
             // A failed handshake leaves nothing to ask for.
             Self::TlsAlert { .. } | Self::NoTls | Self::RedisClients => true,
+            Self::PostgresCancelled => false,
             // Insufficient resources, operator intervention, system error, internal error
             // (PostgreSQL, appendix A).
             Self::SqlState([b'5', b'3' | b'7' | b'8', ..] | [b'X', b'X', ..]) => true,
@@ -85,6 +88,8 @@ impl ErrorCode {
             // grpc.io, "Status codes".
             Self::Grpc(8) | Self::Mqtt(0x97) => Subject::Quota,
             Self::Grpc(14) => Subject::Unavailable,
+            // ER_QUERY_INTERRUPTED.
+            Self::PostgresCancelled | Self::Mysql(1317) => Subject::Cancelled,
             Self::Mqtt(0x8e) => Subject::TakeOver,
             Self::Grpc(16) => Subject::Credentials,
             // too_many_connections, which is also sent for the limit of a role or a database.

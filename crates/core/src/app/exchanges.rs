@@ -56,6 +56,27 @@ enum Handshake {
     Ended,
 }
 
+/// What is known of the request in progress and of the end of the connection, one bit each.
+#[derive(Clone, Copy, Default)]
+struct Noted(u8);
+
+impl Noted {
+    /// The kind of the request was marked.
+    const KIND: u8 = 1 << 0;
+    /// The end of its header was marked.
+    const REQUEST_HEADER: u8 = 1 << 1;
+    /// A request has passed behind which its client sends no other.
+    const LAST_ASKED: u8 = 1 << 2;
+
+    fn has(self, bit: u8) -> bool {
+        self.0 & bit != 0
+    }
+
+    fn set(&mut self, bits: u8, value: bool) {
+        self.0 = if value { self.0 | bits } else { self.0 & !bits };
+    }
+}
+
 /// The open requests and the response in progress.
 #[derive(Clone, Default)]
 pub(super) struct Exchanges {
@@ -69,8 +90,7 @@ pub(super) struct Exchanges {
     /// `true` if kinds may contain literal values.
     pub shows_values: bool,
     sending: bool,
-    kind_given: bool,
-    request_header_given: bool,
+    noted: Noted,
     responding: bool,
     response_header_given: bool,
     software_given: BySide<bool>,
@@ -159,27 +179,39 @@ impl Exchanges {
     /// state is not simple enough.
     #[inline]
     pub fn add_whole_request(&mut self, flags: RequestFlags) -> bool {
-        if self.anticipated.is_some() || self.sending || self.waiting.len() >= WAITING_MAX {
+        if self.anticipated.is_some()
+            || self.sending
+            || self.waiting.len() >= WAITING_MAX
+            || self.noted.has(Noted::LAST_ASKED)
+        {
             return false;
         }
         (self.is_in_exchange, self.set_aside) = (true, false);
         self.waiting.push_back(flags);
-        (self.kind_given, self.request_header_given) = (true, true);
+        self.noted.set(Noted::KIND | Noted::REQUEST_HEADER, true);
         true
     }
 
-    /// Begins and ends the response to a request without flags. Returns `false` and changes nothing
+    /// Begins and ends the response to a request without flags, behind which the server `closes`. Returns `false` and changes nothing
     /// if the state is not simple enough.
     #[inline]
-    pub fn add_whole_response(&mut self) -> bool {
+    pub fn add_whole_response(&mut self, closes: bool) -> bool {
         let plain = self.waiting.front() == Some(&RequestFlags::default());
-        if !plain || self.anticipated.is_some() {
+        if !plain || self.anticipated.is_some() || closes && self.waiting.len() > 1 {
             return false;
         }
         (self.is_in_exchange, self.set_aside) = (true, false);
         self.answering = self.waiting.pop_front();
         (self.responding, self.response_header_given) = (false, true);
         true
+    }
+
+    /// Records that the newest request ends the connection with its response (RFC 9112 §9.6), unless that
+    /// may make it a tunnel.
+    pub fn end_with_request(&mut self) {
+        if self.waiting.back() != Some(&RequestFlags::CONNECT) {
+            self.noted.set(Noted::LAST_ASKED, true);
+        }
     }
 
     fn drop_all_but_newest(&mut self) {
@@ -287,11 +319,15 @@ impl<'a> Feed<'a> {
             self.desync();
         }
         let exchanges = &mut *self.exchanges;
+        let is_behind_other = exchanges.responding || !exchanges.waiting.is_empty();
+        let is_behind_end = exchanges.noted.has(Noted::LAST_ASKED) && is_behind_other;
         exchanges.waiting.push_back(RequestFlags::default());
         exchanges.sending = true;
-        exchanges.kind_given = false;
-        exchanges.request_header_given = false;
+        exchanges.noted.set(Noted::KIND | Noted::REQUEST_HEADER, false);
         self.mark(Mark::RequestStart);
+        if is_behind_end {
+            self.mark(Mark::NotDue);
+        }
     }
 
     /// Sets the flags of the newest request, which the framing of its response depends on.
@@ -310,15 +346,15 @@ impl<'a> Feed<'a> {
     }
 
     pub fn kind(&mut self, kind: &Label) {
-        if self.exchanges.sending && !self.exchanges.kind_given && !kind.is_empty() {
-            self.exchanges.kind_given = true;
+        if self.exchanges.sending && !self.exchanges.noted.has(Noted::KIND) && !kind.is_empty() {
+            self.exchanges.noted.set(Noted::KIND, true);
             self.mark(Mark::Kind(kind));
         }
     }
 
     pub fn request_header_end(&mut self, expects_continue: bool) {
-        if self.exchanges.sending && !self.exchanges.request_header_given {
-            self.exchanges.request_header_given = true;
+        if self.exchanges.sending && !self.exchanges.noted.has(Noted::REQUEST_HEADER) {
+            self.exchanges.noted.set(Noted::REQUEST_HEADER, true);
             self.mark(Mark::RequestHeaderEnd { expects_continue });
         }
     }
@@ -369,6 +405,13 @@ impl<'a> Feed<'a> {
                 self.exchanges.waiting.push_front(flags);
             }
             self.mark(Mark::Interim { status });
+        }
+    }
+
+    /// Marks that the server closes the connection behind the response in progress.
+    pub fn answer_no_more(&mut self) {
+        if self.exchanges.responding && !self.exchanges.waiting.is_empty() {
+            self.mark(Mark::LastResponse);
         }
     }
 
@@ -423,6 +466,13 @@ impl<'a> Feed<'a> {
         if self.exchanges.handshake == Handshake::Unseen {
             self.exchanges.handshake = Handshake::Started;
             self.mark(Mark::HandshakeStart);
+        }
+    }
+
+    /// Marks the ClientHello that a HelloRetryRequest asked for.
+    pub fn hello_again(&mut self) {
+        if self.exchanges.handshake == Handshake::Started {
+            self.mark(Mark::HelloAgain);
         }
     }
 

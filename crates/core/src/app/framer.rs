@@ -364,8 +364,8 @@ impl Framer {
         if begun && self.dialogue.is_none() || self.protocol != Protocol::Turns {
             return self.run(from, bytes, missing, None, known, on);
         }
-        let ends_unasked = self.dialogue.as_ref().is_some_and(|it| it.ends_unasked(bytes));
-        if from == Side::Server && ends_unasked {
+        let ends = |it: &mut Box<Dialogue>| it.ends_unasked(bytes);
+        if from == Side::Server && self.dialogue.as_mut().is_some_and(ends) {
             self.exchanges.set_aside = true;
             return;
         }

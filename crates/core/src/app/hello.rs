@@ -1,4 +1,5 @@
-//! The hellos of TLS (RFC 8446 §4.1): whether a session is resumed, and what keys depend on.
+//! The hellos of TLS (RFC 8446 §4.1): whether a session is resumed, whether the client has to say hello again, and
+//! what keys depend on.
 
 use std::ops::Range;
 
@@ -14,6 +15,13 @@ const CHOICE_BYTES: usize = 2 + 1;
 const PRE_SHARED_KEY: u16 = 41;
 const ENCRYPT_THEN_MAC: u16 = 22;
 const SUPPORTED_VERSIONS: u16 = 43;
+
+/// Returns whether `message` begins with a HelloRetryRequest (§4.1.4): the server wants another ClientHello,
+/// mostly with a key share of a group that the first one offered none of.
+pub(super) fn asks_again(message: &[u8]) -> bool {
+    let random = message.get(RANDOM_AT..RANDOM_AT + RETRY.len());
+    message.first() == Some(&SERVER_HELLO) && random == Some(&RETRY)
+}
 
 /// What a ServerHello says that its connection's keys depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +160,13 @@ mod tests {
     fn earlier_versions_and_retries_show_nothing() {
         assert_eq!(resumes_session(&hello(&[], &[(41, &[0, 0])])), None);
         assert_eq!(resumes_session(&hello(&RETRY, &[(43, &[3, 4])])), None);
+    }
+
+    #[test]
+    fn a_retry_is_known_by_its_random_value() {
+        let [retry, hello] = [hello(&RETRY, &[(43, &[3, 4])]), hello(&[7; 8], &[(43, &[3, 4])])];
+        assert!(asks_again(&retry) && !asks_again(&hello));
+        assert!(!asks_again(&retry[..RANDOM_AT + RETRY.len() - 1]));
     }
 
     #[test]

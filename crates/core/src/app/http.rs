@@ -198,15 +198,20 @@ impl KnownHeader {
         software: Option<&'k Stated>,
         exchanges: &mut Exchanges,
     ) -> Option<Mark<'k>> {
-        let StartLine { status, flags, kind } = &self.start;
+        let StartLine { status, flags, kind, .. } = &self.start;
         match from {
             Side::Client => {
                 let mark = Mark::Request { kind, extent, software };
-                exchanges.add_whole_request(*flags).then_some(mark)
+                let is_added = exchanges.add_whole_request(*flags);
+                if is_added && self.header.ends_connection() {
+                    exchanges.end_with_request();
+                }
+                is_added.then_some(mark)
             }
             Side::Server => {
                 let mark = Mark::Response { status: *status, extent, software };
-                exchanges.add_whole_response().then_some(mark)
+                let closes = self.header.closes == Some(true);
+                exchanges.add_whole_response(closes).then_some(mark)
             }
         }
     }
@@ -291,7 +296,8 @@ impl MessageReader {
             match self.state {
                 HttpState::StartLine => {
                     let start_line = StartLine::take(from, line, feed)?;
-                    (header.status, self.state) = (start_line.status, HttpState::Fields);
+                    self.state = HttpState::Fields;
+                    header.begin(&start_line);
                     start = Some((start_line, begin));
                 }
                 _ if !line.is_empty() => {
@@ -331,7 +337,8 @@ impl MessageReader {
         match self.state {
             HttpState::StartLine => {
                 let start_line = StartLine::take(from, line, feed)?;
-                (header.status, self.state) = (start_line.status, HttpState::Fields);
+                self.state = HttpState::Fields;
+                header.begin(&start_line);
             }
             HttpState::Fields if line.is_empty() => {
                 let header = *header;
@@ -360,6 +367,9 @@ impl MessageReader {
         let length = match from {
             Side::Client => {
                 feed.request_header_end(header.expects_continue);
+                if header.ends_connection() {
+                    feed.exchanges.end_with_request();
+                }
                 let length = header.content_length.known().unwrap_or(0);
                 if header.expects_continue && (length > 0 || header.chunked) {
                     let header = *header;
@@ -396,6 +406,9 @@ impl MessageReader {
                         (false, true) => Next::WebSocket,
                         (false, false) => Next::Turns,
                     };
+                }
+                if header.closes == Some(true) {
+                    feed.answer_no_more();
                 }
                 if header.is_event_stream {
                     // The response is the announcement of events; the client does not wait for the
@@ -455,6 +468,13 @@ fn field_line(header: &mut Header, from: Side, line: &[u8], feed: &mut Feed<'_>)
     feed.exchanges.knows_software(from)
 }
 
+impl Header {
+    /// Sets what the start line shows.
+    fn begin(&mut self, start: &StartLine) {
+        (self.status, self.is_http10) = (start.status, start.is_http10);
+    }
+}
+
 impl StartLine {
     fn take(from: Side, line: &[u8], feed: &mut Feed<'_>) -> Result<Self, Lost> {
         let start = Self::parse(from, line, feed.exchanges.shows_values).ok_or(Lost)?;
@@ -472,7 +492,8 @@ impl StartLine {
             b"CONNECT" => RequestFlags::CONNECT,
             _ => RequestFlags::default(),
         };
-        Some(Self { status: 0, flags, kind: http_kind(method, target, shows_values) })
+        let is_http10 = line.ends_with(b"HTTP/1.0");
+        Some(Self { status: 0, is_http10, flags, kind: http_kind(method, target, shows_values) })
     }
 
     /// Marks the kind of a request.

@@ -23,6 +23,10 @@ pub(super) struct Header {
     pub is_web_socket: bool,
     /// `true` for `Upgrade: h2c` (RFC 7540 §3.2).
     pub is_h2c: bool,
+    /// The version is HTTP/1.0.
+    pub is_http10: bool,
+    /// `Connection: close` (`Some(true)`) or `Connection: keep-alive` (`Some(false)`).
+    pub closes: Option<bool>,
     /// The delay that `Retry-After` states, seconds; one that is stated as a date is not read.
     pub retry_after_s: Option<u32>,
 }
@@ -61,6 +65,11 @@ pub(super) enum Field<'a> {
 }
 
 impl Header {
+    /// Returns whether the connection ends with this message and its response (RFC 9112 §9.3, §9.6).
+    pub fn ends_connection(&self) -> bool {
+        self.closes.unwrap_or(self.is_http10)
+    }
+
     /// Returns the ends of the parts of a message that `from` sends with this header; `None` for
     /// the special cases of RFC 9112 §6.3 and for messages too long for one packet.
     pub fn extent(&self, from: Side, start_line: usize, header: usize) -> Option<Extent> {
@@ -100,6 +109,15 @@ impl Header {
             }
             Some(b'c') if is(line, b"Content-Length") => {
                 self.content_length = decimal(value(14)).into();
+                Field::Other
+            }
+            Some(b'c') if is(line, b"Connection") => {
+                let mut options = value(10).split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+                self.closes = options.find_map(|option| match option {
+                    _ if option.eq_ignore_ascii_case(b"close") => Some(true),
+                    _ if option.eq_ignore_ascii_case(b"keep-alive") => Some(false),
+                    _ => None,
+                });
                 Field::Other
             }
             Some(b'c') if is(line, b"Content-Type") => {

@@ -23,6 +23,8 @@ const HEADER_MAX: usize = 512;
 pub(super) struct StartLine {
     /// Status code of a response.
     pub status: u16,
+    /// A request is one of HTTP/1.0.
+    pub is_http10: bool,
     /// Flags and kind of a request.
     pub flags: RequestFlags,
     pub kind: Label,

@@ -31,6 +31,9 @@ pub enum Mark<'a> {
     /// The first byte of a request follows. (In TLS, `RequestStart` and `ResponseStart` follow the
     /// header of the record that carries the byte.)
     RequestStart,
+    /// The request came behind one that ends the connection (RFC 9112 §9.6): no answer is due. Comes right
+    /// behind `RequestStart`.
+    NotDue,
     /// The request is of this kind; comes between `RequestStart` and `RequestEnd`.
     Kind(&'a Label),
     /// The request's header is complete; a body follows.
@@ -50,6 +53,9 @@ pub enum Mark<'a> {
         /// The status code, 100 to 199.
         status: u16,
     },
+    /// The response in progress states that its server closes the connection (RFC 9112 §9.6): no answer is
+    /// due to the requests that wait behind it.
+    LastResponse,
     /// The response's header is complete; a body follows.
     ResponseHeaderEnd {
         /// The status code (HTTP), or 0.
@@ -93,6 +99,8 @@ pub enum Mark<'a> {
     Software(&'a str),
     /// A TLS handshake begins with the ClientHello that follows.
     HandshakeStart,
+    /// A second ClientHello follows, which the server asked for by a HelloRetryRequest (RFC 8446 §4.1.4).
+    HelloAgain,
     /// The handshake is complete: application data follows. Reported at the client's first
     /// application record or at the end of the last Finished (TLS 1.3: the client's; TLS 1.2: the
     /// later of both), whichever comes first.

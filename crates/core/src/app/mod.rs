@@ -12,11 +12,11 @@
 //! # What a caller may rely on
 //! Whatever the bytes, the marks of one connection obey these rules ([`Exchanges`] enforces them,
 //! not the parsers):
-//! 1. A request is `RequestStart`, then at most one `Kind` and at most one `RequestHeaderEnd`,
+//! 1. A request is `RequestStart`, then `NotDue` if no answer is due, then at most one `Kind` and at most one `RequestHeaderEnd`,
 //!    then `RequestEnd`. Requests do not overlap: before the next `RequestStart` comes the
 //!    `RequestEnd` of the one before. Only at the end of the capture may a request lack its end.
 //! 2. A response is `ResponseStart`, at most one `ResponseHeaderEnd`, at most one `ResponseEnd`;
-//!    `Error` and `RetryAfter` may come between them. (That of a TLS handshake comes without a response.)
+//!    `Error`, `RetryAfter` and `LastResponse` may come between them. (That of a TLS handshake comes without a response.)
 //!    Responses do not overlap: `ResponseStart` answers the oldest unanswered request, and a
 //!    response without `ResponseEnd` ends with the last server byte before the next one's start.
 //!    A `ResponseStart` with no unanswered request begins an unsolicited message of the server.
@@ -26,8 +26,8 @@
 //! 5. `Desync` drops all unanswered requests except the newest; the others get no more marks.
 //!    The response in progress continues, without a `ResponseEnd`, until the next begins. So does
 //!    `Overtaken`, behind which the marks of the newest go on as usual.
-//! 6. `HandshakeStart` and `HandshakeEnd` come at most once each, in this order, and `Kind`,
-//!    `Software` are at most [`LABEL_BYTES`] long.
+//! 6. `HandshakeStart`, `HelloAgain` and `HandshakeEnd` come in this order, the first and the last at most
+//!    once, and `Kind`, `Software` are at most [`LABEL_BYTES`] long.
 //! 7. `Request` and `Response` replace all marks of a message, in order and at their positions.
 //! 8. Marks do not depend on how the bytes are divided into pushes: the same bytes have the same
 //!    marks at the same positions of the stream.

@@ -88,6 +88,8 @@ fn show(mark: Mark<'_>) -> String {
         Mark::Kind(kind) => format!("[{kind}]"),
         Mark::Software(software) => format!("({software})"),
         Mark::RequestStart => "request".into(),
+        Mark::NotDue => "not due".into(),
+        Mark::LastResponse => "last".into(),
         Mark::RequestEnd => "/request".into(),
         Mark::ResponseStart => "response".into(),
         Mark::ResponseEnd => "/response".into(),
@@ -98,6 +100,7 @@ fn show(mark: Mark<'_>) -> String {
         Mark::RetryAfter { seconds } => format!("retry after {seconds}"),
         Mark::Interim { status } => format!("interim {status}"),
         Mark::HandshakeStart => "handshake".into(),
+        Mark::HelloAgain => "hello again".into(),
         Mark::HandshakeEnd { resumed, certificate_bytes, .. } => {
             format!("/handshake {} {certificate_bytes}", if resumed { "resumed" } else { "full" })
         }

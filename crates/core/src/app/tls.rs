@@ -32,7 +32,7 @@ pub use inside::Opening;
 use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
-use super::hello::ServerHello;
+use super::hello::{ServerHello, asks_again};
 use crate::wire::{BySide, Side};
 
 const HEADER_BYTES: usize = 5;
@@ -155,6 +155,8 @@ pub(super) struct Tls {
     reading: Option<Box<Reading>>,
     /// The server's TLS 1.3 ServerHello resumes a session; `None` if it was not read.
     resumes_session: Option<bool>,
+    /// The server asked for another ClientHello, which has not come yet.
+    wants_hello: bool,
     /// The server sent something other than tickets before the first request.
     greets: bool,
     /// The content of the records, if there are keys.
@@ -340,6 +342,7 @@ impl Tls {
         let Reading { bytes, wanted, record_bytes } = *self.reading.take()?;
         let resumes = ServerHello::read(&bytes).and_then(|hello| hello.resumes_session());
         self.resumes_session = resumes.or(self.resumes_session);
+        self.wants_hello |= asks_again(&bytes);
         Some((record_bytes - wanted) as u64)
     }
 
@@ -386,9 +389,21 @@ impl Tls {
         }
     }
 
+    /// Processes the second ClientHello. What came before it, such as the change of ciphers that old middleboxes
+    /// expect (RFC 8446 §D.4), is no part of the server's answer.
+    fn begin_again(&mut self, feed: &mut Feed<'_>) {
+        feed.hello_again();
+        self.server_first = false;
+        self.server_flight_bytes = 0;
+        self.readers.iter_mut().for_each(|reader| reader.changed_cipher = false);
+    }
+
     fn handshake(&mut self, from: Side, length: u16, feed: &mut Feed<'_>) {
         if from == Side::Client && self.server_flight_bytes == 0 {
             feed.handshake_start();
+        }
+        if from == Side::Client && std::mem::take(&mut self.wants_hello) {
+            return self.begin_again(feed);
         }
         let answered = self.readers[Side::Client].changed_cipher;
         if from == Side::Client && !answered && self.server_flight_bytes > 0 {

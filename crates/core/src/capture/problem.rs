@@ -86,6 +86,11 @@ pub enum Problem {
         /// The frame after the largest step.
         frame: u64,
     },
+    /// All times are whole multiples of a long step apart.
+    CoarseClock {
+        /// The step, ns.
+        step_ns: u64,
+    },
     /// Frames without a time (Simple Packet Blocks) were given that of the preceding frame.
     Untimed {
         /// Number of frames.
@@ -141,6 +146,7 @@ impl Problem {
             Self::BadBlocks { .. } => "bad_blocks",
             Self::UnknownInterface { .. } => "unknown_interface",
             Self::ClockStep { .. } => "clock_step",
+            Self::CoarseClock { .. } => "coarse_clock",
             Self::Untimed { .. } => "untimed",
             Self::TimeRange { .. } => "time_range",
             Self::Concatenated { .. } => "concatenated",
@@ -166,6 +172,7 @@ impl Problem {
             self,
             Self::NoFrames
                 | Self::ClockStep { .. }
+                | Self::CoarseClock { .. }
                 | Self::Untimed { .. }
                 | Self::TimeRange { .. }
                 | Self::Concatenated { .. }
@@ -235,6 +242,12 @@ impl fmt::Display for Problem {
                  passed across a step is unknown and was not counted; file order was kept",
                 if *steps == 1 { "once".into() } else { format!("{steps} times") },
                 Seconds(*largest_ns)
+            ),
+            Self::CoarseClock { step_ns } => write!(
+                f,
+                "has a clock that counts in steps of {}: what takes less shows as 0 or as one step, so \
+                 short times and small differences say nothing",
+                Seconds(*step_ns)
             ),
             Self::Untimed { frames, first_frame } => write!(
                 f,

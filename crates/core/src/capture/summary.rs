@@ -8,6 +8,13 @@ use super::{FrameId, LATEST_NS, LinkType, Problem, Site};
 /// one host differ by less.
 pub const STEP_NS: u64 = 1_000_000;
 
+/// Least step of a clock that is worth mentioning, ns: shorter ones are below the delays of hosts.
+const STEP_OF_CLOCK_NS: u64 = 1_000_000;
+
+/// Number of times apart that show the step of a clock. Of those that a clock of microseconds measures, one
+/// in a thousand is a whole number of milliseconds by chance.
+const APART_MIN: u32 = 10;
+
 /// One input of the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct InputSummary {
@@ -88,6 +95,41 @@ impl LinkTypes {
     }
 }
 
+/// The step of the clock that gave the times: their greatest common divisor.
+#[derive(Clone, Copy, Default)]
+struct ClockStepSize {
+    /// The greatest common divisor so far, ns; 0 before two times differ.
+    divisor_ns: u64,
+    /// Number of frames at another time than the one before.
+    apart: u32,
+}
+
+impl ClockStepSize {
+    /// Adds the time between two consecutive frames, ns.
+    fn note(&mut self, apart_ns: u64) {
+        if self.is_fine() || apart_ns == 0 {
+            return;
+        }
+        self.apart = self.apart.saturating_add(1);
+        let (mut one, mut other) = (self.divisor_ns, apart_ns);
+        while one != 0 {
+            (one, other) = (other % one, one);
+        }
+        self.divisor_ns = other;
+    }
+
+    /// Returns whether the clock is known to count in shorter steps than are worth mentioning.
+    fn is_fine(self) -> bool {
+        (1..STEP_OF_CLOCK_NS).contains(&self.divisor_ns)
+    }
+
+    /// Returns the problem if the clock counts in coarse steps.
+    fn problem(self) -> Option<Problem> {
+        let is_shown = self.divisor_ns >= STEP_OF_CLOCK_NS && self.apart >= APART_MIN;
+        is_shown.then_some(Problem::CoarseClock { step_ns: self.divisor_ns })
+    }
+}
+
 /// Running totals of one file.
 #[derive(Default)]
 pub(super) struct Tally {
@@ -101,6 +143,7 @@ pub(super) struct Tally {
     steps: u64,
     step_largest_ns: u64,
     step_frame: u64,
+    step_size: ClockStepSize,
     pub(super) untimed: Counted,
     pub(super) time_range: Counted,
     pub(super) unknown_interface: Counted,
@@ -142,10 +185,14 @@ impl Run {
 }
 
 impl Tally {
-    /// Begins a run of frames in time order, unless no frame has been read.
+    /// Begins a run of frames in time order, unless no frame has been read or the clock has shown no
+    /// short step yet.
     pub(super) fn begin_run(&self, chunk: Chunk<'_>) -> Option<Run> {
         #[cfg(test)]
         if self.disable_fast_path {
+            return None;
+        }
+        if !self.step_size.is_fine() {
             return None;
         }
         let last = chunk.frame(self.number);
@@ -169,6 +216,7 @@ impl Tally {
         self.unsteady |= time_ns.abs_diff(self.previous_ns) >= LATE_NS;
         match &mut self.span_ns {
             Some((first_ns, last_ns)) => {
+                self.step_size.note(time_ns.abs_diff(self.previous_ns));
                 // A step is relative to the preceding frame, whatever its time.
                 if time_ns < self.previous_ns {
                     let step_ns = self.previous_ns - time_ns;
@@ -252,6 +300,7 @@ impl Tally {
                 largest_ns: self.step_largest_ns,
                 frame: self.step_frame,
             }),
+            self.step_size.problem(),
             frames(self.untimed, |frames, first_frame| Problem::Untimed { frames, first_frame }),
             frames(self.time_range, |frames, first_frame| Problem::TimeRange {
                 frames,

@@ -77,6 +77,18 @@ fn is_private(name: &str) -> bool {
     }
 }
 
+/// Returns whether the name is one under which the domains are found in which services are browsed or
+/// registered (RFC 6763 §11).
+fn is_browse_domain(name: &str) -> bool {
+    let mut labels = name.split('.');
+    let is = |label: Option<&str>, names: &[&str]| {
+        label.is_some_and(|label| names.iter().any(|name| label.eq_ignore_ascii_case(name)))
+    };
+    is(labels.next(), &["b", "db", "lb", "r", "dr"])
+        && is(labels.next(), &["_dns-sd"])
+        && is(labels.next(), &["_udp"])
+}
+
 impl Open {
     pub fn new(client: &Endpoint, asked: NewQuery<'_>, keep_name: bool) -> Self {
         let query = asked.query;
@@ -92,6 +104,7 @@ impl Open {
             addresses: Vec::new(),
             is_reverse,
             is_private: is_reverse && is_private(asked.name),
+            is_background: query.qtype == qtype::PTR && is_browse_domain(asked.name),
             search_steps: 0,
             by_resolver: false,
             unseen_ns: 0,
@@ -453,7 +466,15 @@ pub(super) fn has_answers(message: &Message) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_private;
+    use super::{is_browse_domain, is_private};
+
+    #[test]
+    fn names_of_domains_to_browse_are_told_from_services() {
+        let of = ["b._dns-sd._udp.example", "LB._dns-sd._udp.0.168.192.in-addr.arpa"];
+        let others = ["_services._dns-sd._udp.local", "b._tcp.example", "b.example"];
+        assert!(of.iter().all(|name| is_browse_domain(name)));
+        assert!(!others.iter().any(|name| is_browse_domain(name)));
+    }
 
     #[test]
     fn reverse_zones_of_private_addresses_are_told_from_public_ones() {

@@ -194,6 +194,9 @@ pub struct Lookup {
     pub is_reverse: bool,
     /// `true` if that address is a private or local one.
     pub is_private: bool,
+    /// It asks for a domain to browse or to register services in (RFC 6763 §11): an operating system does that
+    /// by itself, and nothing waits for it.
+    pub is_background: bool,
     /// Number of names tried without success before the last one.
     pub search_steps: u16,
     /// `true` if it was sent by a name server for its clients: no application waits for it

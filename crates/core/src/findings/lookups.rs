@@ -28,6 +28,7 @@ use std::collections::{HashMap, HashSet};
 pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     fallback::settle(tally, &lookups);
     retries::settle(tally);
+    let counted = counted(tally);
     count_unmatched(&lookups, tally);
     let (answering, forwarded) = (answering(&lookups), Forwarded::of(&lookups));
     let (asked, fastest_ns) = (FirstAnswers::of(&lookups), fastest(&lookups));
@@ -35,6 +36,9 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     asked.compare_first_with_first(&mut lookups);
     let slowest_ns = slowest(&lookups);
     lookups.retain(|lookup| !lookup.by_resolver && !lookup.queries.is_empty());
+    let all = lookups.len();
+    lookups.retain(|lookup| !lookup.is_background);
+    tally.notes.background_lookups += (all - lookups.len()) as u64;
     let in_window = |lookup: &Lookup| window.overlaps(lookup.start_ns, lookup.end_ns);
     let missing = |it: &&Lookup| it.outcome == LookupOutcome::NxDomain && in_window(it);
     let missing = lookups.iter().filter(missing).count();
@@ -88,11 +92,28 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
             Some(first) => attribute_within(lookup, first, &known, tally),
             // It had to be repeated over TCP: the failed attempt to connect has the time.
             None if waits_for_tcp(lookup, tally) => {}
+            None if is_counted(lookup, &counted) => {}
             None if in_window(lookup) => add_as_exchange(lookup, &known, tally),
             None => {}
         }
     }
     tally.firsts = firsts;
+}
+
+/// A connection to a name server: the client's address and port, and the server.
+type OverTcp = ([u8; 16], u16, Endpoint);
+
+/// Returns the connections whose exchanges with a name server are counted as exchanges.
+fn counted(tally: &Tally) -> HashSet<OverTcp> {
+    let counted = tally.tcp_lookups.iter().filter(|it| it.is_counted);
+    counted.map(|it| (it.client.address, it.client.port, it.server)).collect()
+}
+
+/// Returns whether the look-up is an exchange over TCP that is counted already, and was answered.
+fn is_counted(lookup: &Lookup, counted: &HashSet<OverTcp>) -> bool {
+    let of = |query: &Query| (lookup.client, query.client_port, query.server);
+    let is_exchange = |it: &Query| it.flags.over_tcp && counted.contains(&of(it));
+    lookup.outcome == LookupOutcome::Answered && lookup.queries.iter().all(is_exchange)
 }
 
 /// Counts exchanges with a name server over TCP as ordinary exchanges if they belong to no look-up,
@@ -105,8 +126,8 @@ fn count_unmatched(lookups: &[Lookup], tally: &mut Tally) {
     };
     let known: HashSet<_> = lookups.iter().flat_map(of_lookup).collect();
     for tcp_lookup in std::mem::take(&mut tally.tcp_lookups) {
-        if !known.contains(&(tcp_lookup.client.address, tcp_lookup.client.port, tcp_lookup.server))
-        {
+        let of = (tcp_lookup.client.address, tcp_lookup.client.port, tcp_lookup.server);
+        if !tcp_lookup.is_counted && !known.contains(&of) {
             let endpoint = tally.endpoints.entry(tcp_lookup.server).or_default();
             endpoint.identity.protocol = Protocol::Dns;
             let answered = Ended::Answered;

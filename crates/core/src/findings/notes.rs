@@ -58,6 +58,12 @@ pub struct Notes {
     pub unlinked: u64,
     /// Number of connections that reused the addresses and ports of another.
     pub port_reuses: u64,
+    /// Number of sessions that their server ended because the client was idle.
+    ended_idle: u64,
+    /// Number of look-ups for which nothing waits.
+    pub background_lookups: u64,
+    /// Number of requests behind one with which the connection ends, which were not answered.
+    not_due: u64,
 }
 
 /// Counts of events at a sender that a finding may report.
@@ -170,6 +176,8 @@ impl Notes {
         self.unacknowledged_syn_acks += u64::from(is_left_half_open(connection));
         self.ignored_resets += connection.cold.ignored_resets();
         self.opened.connection(connection);
+        self.not_due += connection.cold.not_due();
+        self.ended_idle += u64::from(connection.framer.is_ended_idle());
         self.cuts.connection(connection);
         self.tunnelled += u64::from(connection.is_tunnelled);
         let senders = &connection.senders;
@@ -235,6 +243,9 @@ impl Notes {
         self.joined_causes += other.joined_causes;
         self.unlinked += other.unlinked;
         self.port_reuses += other.port_reuses;
+        self.not_due += other.not_due;
+        self.ended_idle += other.ended_idle;
+        self.background_lookups += other.background_lookups;
     }
 
     /// Returns the observations; those that limit the report come first.
@@ -280,6 +291,8 @@ impl Notes {
             ("keep_alives", "count", self.keep_alives),
             ("unasked_messages", "count", self.unsolicited),
             ("stopped_streams", "count", self.stopped),
+            ("sessions_ended_idle", "count", self.ended_idle),
+            ("requests_behind_the_last", "count", self.not_due),
             ("icmp_errors", "count", self.icmp_errors),
             ("ecn", "count", self.ecn_marked),
             ("unanswered_requests", "count", self.unanswered),
@@ -288,6 +301,7 @@ impl Notes {
             ("unacknowledged_syn_acks", "count", self.unacknowledged_syn_acks),
             ("ignored_resets", "count", self.ignored_resets),
             ("dns_nxdomain", "count", self.nxdomain),
+            ("background_lookups", "count", self.background_lookups),
         ];
         for (id, name, count) in counts.into_iter().filter(|&(_, _, count)| count > 0) {
             note(id, vec![(name, Fact::Count(count))]);

@@ -76,6 +76,8 @@ pub struct TcpLookup {
     pub kind: Label,
     /// Wall time of the exchange by owner.
     pub ledger: Shares,
+    /// It is counted as an exchange, since a fault took time in it.
+    pub is_counted: bool,
 }
 
 /// Number of such exchanges kept per shard. Any more are treated as look-ups.
@@ -178,10 +180,12 @@ impl Sink for Tally {
     }
 
     fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
-        if is_lookup(connection) && exchange.fault_ns() == 0 {
-            // The exchange is counted with the exchange that waited for it, or as a look-up.
+        if is_lookup(connection) {
             self.tcp_lookups(connection, exchange);
-            return;
+            if exchange.fault_ns() == 0 {
+                // It is counted with the exchange that waited for it, or as a look-up.
+                return;
+            }
         }
         if announced::announces(connection, &exchange.kind) {
             announced::keep(&mut self.announcements, connection, exchange);
@@ -328,7 +332,8 @@ impl Tally {
         if self.tcp_lookups.len() < TCP_LOOKUPS_MAX {
             let (client, server) = (connection.client(), connection.server());
             let (kind, ledger) = (exchange.kind, exchange.ledger.shares().clone());
-            self.tcp_lookups.push(TcpLookup { client, server, kind, ledger });
+            let is_counted = exchange.fault_ns() > 0;
+            self.tcp_lookups.push(TcpLookup { client, server, kind, ledger, is_counted });
         }
     }
 

@@ -111,7 +111,10 @@ pub(super) fn settle(tally: &mut Tally) {
 
 /// Attributes the requests of `key` to losses, among which their connections are counted already.
 fn lose(tally: &mut Tally, key: &Key) {
-    tally.causes.at(key).connections = 0;
+    let cause = tally.causes.at(key);
+    cause.connections = 0;
+    // No answer came, so nothing shows how long one would have taken.
+    cause.without = cause.now.clone();
     move_cause(tally, key, Cause::RetransmissionTimeout, None);
 }
 

@@ -1,6 +1,8 @@
 //! Queues that multiply the round trip (RFC 8290 §1).
 
-use crate::judge::thresholds::{HOST_DELAY_MAX_NS, INITIAL_WINDOW_BYTES, RATE_MARGIN_PART};
+use crate::judge::thresholds::{
+    AT_ONCE_PART, DELAYED_ACK_MIN_NS, HOST_DELAY_MAX_NS, INITIAL_WINDOW_BYTES, RATE_MARGIN_PART,
+};
 use crate::judge::{Gap, QueueDelay};
 use crate::model::{Cause, Owner, Slice};
 
@@ -14,13 +16,22 @@ pub(super) fn queueing(gap: &Gap) -> Slice {
 /// two full segments or more is acknowledged at once (RFC 9293 §3.8.6.3), so that this time is not
 /// the receiver's; nor does it belong to the window that the flight filled, since a wider window
 /// would have sent more into the same delay. A flight within the initial window fills no queue itself:
-/// what delayed it is not known.
+/// what delayed it is not known. Between a receiver and a capture beside it there is no queue: there the
+/// receiver kept the ACK back, as Linux does while data is unread.
 pub(super) fn behind_flight(gap: &Gap) -> Slice {
     let late_ns = gap.acks.delay_ns().saturating_sub(gap.bottleneck.busy_ns);
     let at_once = gap.flight.has_segments(2, gap.smss) && gap.ack_triggered();
     let is_late = at_once && QueueDelay::begins(late_ns, gap.rtt.base_ns);
+    let receiver_ns = gap.rtt.receiver_ns();
+    let is_beside_receiver = gap.rtt.is_known()
+        && receiver_ns < HOST_DELAY_MAX_NS
+        && AT_ONCE_PART * receiver_ns <= gap.rtt.base_ns;
     match gap.flight.before > INITIAL_WINDOW_BYTES {
         _ if !is_late => Slice::plain(Owner::Queueing, 0),
+        _ if is_beside_receiver && late_ns >= DELAYED_ACK_MIN_NS => {
+            Slice::of(Owner::DelayedAck, Cause::DelayedAck, late_ns)
+        }
+        _ if is_beside_receiver => Slice::plain(Owner::DelayedAck, late_ns),
         true => queued(late_ns, gap.rtt.base_ns),
         false => Slice::plain(Owner::Queueing, late_ns),
     }

@@ -141,8 +141,9 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
         }
     }
     // The sender did not pause in a silence in which it sent what the capture lacks, nor before it
-    // received such data.
-    let unknown_ns = match gap.has_sent_unseen && gap.turn == Turn::Continues {
+    // received such data. It may have waited for an ACK that the capture lacks.
+    let is_unknown = gap.has_sent_unseen || gap.acks.uncaptured;
+    let unknown_ns = match is_unknown && gap.turn == Turn::Continues {
         true => slices.rest_ns,
         false => gap.unseen_ns().saturating_sub(gap.len_ns() - slices.rest_ns),
     };

@@ -139,8 +139,14 @@ pub struct Exchange {
     pub awaits_continue: bool,
     /// The request is complete.
     pub asked: bool,
+    /// No answer is due: the request came behind one with which the connection ends (RFC 9112 §9.6).
+    pub(super) not_due: bool,
+    /// The request came when the server's FIN had been acknowledged.
+    pub behind_fin: bool,
     /// A TLS handshake is in progress.
     pub in_handshake: bool,
+    /// Time from the first ClientHello to the second, if a HelloRetryRequest asked for that, ns.
+    pub(super) hello_again_ns: u64,
     /// The TLS handshake in the exchange, if there was one.
     pub handshake: Option<Handshake>,
     /// The framer lost synchronisation: the end of the response will not be recognised.
@@ -174,6 +180,9 @@ pub struct Handshake {
     pub certificate_bytes: u32,
     /// The version is TLS 1.3.
     pub is_tls13: bool,
+    /// Time from the first ClientHello to the second, if a HelloRetryRequest (RFC 8446 §4.1.4) asked for
+    /// that, ns; 0 if there was one ClientHello.
+    pub again_ns: u64,
     /// The frame that ended it.
     pub end: Sighting,
 }

@@ -52,6 +52,8 @@ pub struct At {
     pub positions: BySide<u64>,
     /// The client had closed the connection.
     pub client_closed: bool,
+    /// The server had closed the connection, and its FIN had been acknowledged.
+    pub server_closed: bool,
     /// What the exchanges record.
     pub recording: Recording,
 }
@@ -184,6 +186,12 @@ impl Timeline {
     pub fn mark(&mut self, mark: Mark<'_>, at: &At, setup: &mut Setup) {
         match mark {
             Mark::RequestStart => self.request_start(at, setup),
+            Mark::NotDue => {
+                if let Some(exchange) = self.exchanges.queue.back_mut() {
+                    exchange.not_due = true;
+                }
+            }
+            Mark::LastResponse => self.exchanges.expect_no_more(),
             Mark::Kind(kind) => {
                 if let Some(exchange) = self.exchanges.queue.back_mut() {
                     exchange.kind = *kind;
@@ -233,12 +241,17 @@ impl Timeline {
                     exchange.kind = "TLS handshake".into();
                 }
             }
+            Mark::HelloAgain => {
+                if let Some(exchange) = self.exchanges.queue.back_mut() {
+                    exchange.hello_again_ns = at.time_ns.saturating_sub(exchange.first.time_ns);
+                }
+            }
             Mark::HandshakeEnd { resumed, certificate_bytes, is_tls13 } => {
                 if let Some(exchange) = self.exchanges.queue.back_mut() {
                     exchange.in_handshake = false;
-                    let end = at.seen;
+                    let (end, again_ns) = (at.seen, exchange.hello_again_ns);
                     exchange.handshake =
-                        Some(Handshake { resumed, certificate_bytes, is_tls13, end });
+                        Some(Handshake { resumed, certificate_bytes, is_tls13, again_ns, end });
                 }
             }
             Mark::Desync => {
@@ -351,6 +364,7 @@ impl Timeline {
         let mut exchange = Exchange::begin(at.seen, at.time_ns);
         exchange.record(at.recording);
         (exchange.began_at, exchange.idle_ns) = (at.positions, self.paused_ns);
+        exchange.behind_fin = at.server_closed;
         if setup.waited_for(at.time_ns, at.rtt_client_ns) {
             setup.claimed = true;
             exchange.connects = true;
@@ -456,17 +470,22 @@ impl Timeline {
         self.cursor_ns = last.time_ns;
     }
 
-    /// Ends all exchanges: complete ones with [`Outcome::Answered`], the rest with `outcome`.
-    pub fn close(&mut self, rtt_client_ns: u64, outcome: Outcome) {
+    /// Ends all exchanges: complete ones with [`Outcome::Answered`], the rest with `outcome`. Returns the
+    /// number of requests without an answer for which none was due.
+    pub fn close(&mut self, rtt_client_ns: u64, outcome: Outcome) -> u8 {
         if self.is_interrupted {
             self.settle_interrupted(None, [rtt_client_ns, 0]);
         }
         self.retire_complete(rtt_client_ns);
+        // Of an answer that the capture does not show nothing is known.
+        let is_seen = outcome != Outcome::Unseen;
+        let not_due = if is_seen { self.exchanges.drop_not_due() } else { 0 };
         // A message for which nothing is owed was no request.
         if self.exchanges.debt_at_end() != Debt::Response {
             self.exchanges.expect_nothing();
         }
         self.retire_all(rtt_client_ns, outcome);
+        not_due
     }
 
     fn retire_front(&mut self, rtt_client_ns: u64, outcome: Outcome) {

@@ -33,6 +33,22 @@ fn behind_a_step_back_durations_are_as_captured() {
 }
 
 #[test]
+fn a_clock_of_coarse_steps_is_named_and_a_fine_one_is_not() {
+    let kinds = |times_us: &mut dyn Iterator<Item = u64>| {
+        let frames: Vec<_> = times_us.map(|us| frame(1_000_000_000 + us * 1_000, b"x")).collect();
+        read(&nano_pcap(&frames)).inputs[0].problems.clone()
+    };
+    // Each time comes twice; ten times apart are enough.
+    let coarse = |last: u64| kinds(&mut (0..=last).flat_map(|n| [n * n * 10_000; 2]));
+    assert_eq!(coarse(9), []);
+    assert_eq!(coarse(10), [Problem::CoarseClock { step_ns: 10_000_000 }]);
+    assert_eq!(coarse(300), [Problem::CoarseClock { step_ns: 10_000_000 }]);
+    // One packet a microsecond beside the steps is enough to show a finer clock.
+    assert_eq!(kinds(&mut (0..300).map(|n| n * 10_000 + u64::from(n == 200))), []);
+    assert_eq!(kinds(&mut (0..300).map(|_| 0)), []);
+}
+
+#[test]
 fn a_silence_is_no_step() {
     let times = [50_000, 57_000, 57_001, 99_000, 98_001, 99_001];
     assert_eq!(set_right(&times), times);

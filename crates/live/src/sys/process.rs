@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -75,6 +76,7 @@ extern "C" fn note_signal(signal: libc::c_int) {
         if ALTERNATE.load(Ordering::Relaxed) {
             // SAFETY: write(2) may be called in a handler, and the bytes are static.
             unsafe { libc::write(1, RESTORE.as_ptr().cast(), RESTORE.len()) };
+            restore_keys();
         }
         // SAFETY: _exit(2) may be called in a handler.
         unsafe { libc::_exit(128 + signal) };
@@ -159,9 +161,52 @@ fn watch(signals: &[libc::c_int]) -> io::Result<&'static AtomicBool> {
     Ok(&ENDING)
 }
 
-/// Says whether the terminal shows its alternate screen, which a second signal has to leave.
-pub fn note_alternate_screen(is_shown: bool) {
-    ALTERNATE.store(is_shown, Ordering::Relaxed);
+/// Says whether the terminal shows its alternate screen, which a second signal has to leave. Returns
+/// whether it was shown before.
+pub fn note_alternate_screen(is_shown: bool) -> bool {
+    ALTERNATE.swap(is_shown, Ordering::Relaxed)
+}
+
+/// The modes of the terminal at standard input before [`silence_keys`].
+static MODES: OnceLock<libc::termios> = OnceLock::new();
+
+/// Makes the terminal at standard input pass each key at once and not show it (termios(3)). Ctrl-C
+/// stays a signal; the keys that stop or abort a process, which would leave it so, have no effect.
+/// Does nothing if standard input is no terminal.
+pub fn silence_keys() {
+    // SAFETY: all bytes zero are a valid `termios`.
+    let mut modes: libc::termios = unsafe { std::mem::zeroed() };
+    // SAFETY: it writes one `termios`.
+    if unsafe { libc::tcgetattr(0, &raw mut modes) } < 0 {
+        return;
+    }
+    let before = *MODES.get_or_init(|| modes);
+    modes = before;
+    modes.c_lflag &= !(libc::ECHO | libc::ICANON);
+    (modes.c_cc[libc::VMIN], modes.c_cc[libc::VTIME]) = (0, 0);
+    for key in [libc::VSUSP, libc::VQUIT] {
+        modes.c_cc[key] = libc::_POSIX_VDISABLE;
+    }
+    // SAFETY: it reads one `termios`.
+    unsafe { libc::tcsetattr(0, libc::TCSANOW, &raw const modes) };
+}
+
+/// Restores the modes that [`silence_keys`] changed. It may be called in a signal handler.
+pub fn restore_keys() {
+    if let Some(modes) = MODES.get() {
+        // SAFETY: it reads one `termios`; tcsetattr(3) may be called in a handler.
+        unsafe { libc::tcsetattr(0, libc::TCSANOW, std::ptr::from_ref(modes)) };
+    }
+}
+
+/// Reads the keys that were typed since, without waiting; none unless [`silence_keys`] had a terminal.
+pub fn typed_keys(buffer: &mut [u8]) -> &[u8] {
+    if MODES.get().is_none() {
+        return &[];
+    }
+    // SAFETY: the kernel writes at most the length of the buffer.
+    let read = unsafe { libc::read(0, buffer.as_mut_ptr().cast(), buffer.len()) };
+    &buffer[..usize::try_from(read).unwrap_or(0)]
 }
 
 /// Returns the CPU time of this process so far: of all threads, user and system.

@@ -15,7 +15,7 @@ use tcpwhy_core::experiment::Sending;
 use crate::budget::{Budget, Exceeded, Metered};
 use crate::http::http2::{self, Http2Error, OwnWindows, Seen, Session};
 use crate::http::{
-    Answers, HttpVersions, Progress, Request, Response, ResponseError, ResponseReader,
+    Answers, Handshake, HttpVersions, Progress, Request, Response, ResponseError, ResponseReader,
 };
 use crate::target::{Scheme, Target};
 use crate::tls::{sentence, server_name};
@@ -205,6 +205,8 @@ pub struct Connection<'a> {
     pub(super) socket: Metered<TcpStream>,
     pub(super) tls: Option<ClientConnection>,
     reader: ResponseReader,
+    /// The handshake of a WebSocket, if it is asked for.
+    handshake: Option<Handshake>,
     /// The streams, if the connection speaks HTTP/2.
     pub(super) session: Option<Box<Session>>,
     pub(super) buffer: Vec<u8>,
@@ -231,12 +233,15 @@ impl<'a> Connection<'a> {
         });
         let socket = opened.map_err(|source| io_error(RequestStep::Connect, began, source))?;
         let connect_ns = nanos(began);
+        let handshake = Handshake::of(&subject.target);
+        let accept = handshake.as_ref().map(|it| it.accept(&subject.request));
         let mut it = Connection {
             subject,
             settings,
             socket,
             tls: None,
-            reader: ResponseReader::new(subject.request.method == "HEAD"),
+            reader: ResponseReader::new(subject.request.method == "HEAD").accepting(accept),
+            handshake,
             session: None,
             buffer: vec![0; READ_BYTES],
             connect_ns,
@@ -290,7 +295,7 @@ impl<'a> Connection<'a> {
     }
 
     fn ask_http1(&mut self) -> Result<(Timing, Response), ExchangeError> {
-        let bytes = self.subject.request.bytes(&self.subject.target);
+        let bytes = self.subject.request.bytes(&self.subject.target, self.handshake.as_ref());
         let body_bytes = self.subject.request.body.len();
         self.socket.request(bytes.len()).map_err(ExchangeError::Budget)?;
         self.subject.answers.begin();
@@ -327,7 +332,7 @@ impl<'a> Connection<'a> {
     ///
     /// # Errors As for [`ask`](Self::ask).
     pub fn ask_expecting(&mut self) -> Result<Timing, ExchangeError> {
-        let bytes = self.subject.request.bytes(&self.subject.target);
+        let bytes = self.subject.request.bytes(&self.subject.target, self.handshake.as_ref());
         let (head, body) = bytes.split_at(bytes.len() - self.subject.request.body.len());
         self.socket.request(bytes.len()).map_err(ExchangeError::Budget)?;
         self.subject.answers.begin();

@@ -12,7 +12,7 @@ use tcpwhy_core::model::{Cause, Culprit, Role};
 use tcpwhy_core::wire::{Endpoint, Side};
 
 use crate::budget::Budget;
-use crate::http::http2::OwnWindows;
+use crate::http::http2::{OwnWindows, WINDOW_BYTES};
 use crate::route::local_address;
 
 use super::connection::{ExchangeError, Settings, Subject};
@@ -198,6 +198,12 @@ kinds! {
         run: |it, coin| {
             if !speaks_http2(it.subject)? {
                 return Err(Skipped::DoesNotApply("the target is not asked in HTTP/2"));
+            }
+            if it.subject.request.body.len() > WINDOW_BYTES as usize {
+                return Err(Skipped::DoesNotApply(
+                    "a request body waits for the windows of the server, which no client can change: \
+                     its waits are measured without an experiment",
+                ));
             }
             it.pairs(coin, |arm| {
                 let windows = arm.of(OwnWindows::STANDARD, OwnWindows::default());
@@ -448,15 +454,15 @@ fn judged(kind: Kind, context: &Context<'_>, pairs: &Pairs) -> Experiment {
 mod tests {
     use super::Kind;
 
-    /// What a row does not have: its words, and its place in the list of README.
+    /// What a row does not have: its words, and its place in the list of `docs/outside.md`.
     #[test]
-    fn every_kind_has_its_words_and_is_in_readme() {
-        let readme = include_str!("../../../../README.md");
+    fn every_kind_has_its_words_and_is_documented() {
+        let document = include_str!("../../../../docs/outside.md");
         for kind in Kind::ALL {
             let name = kind.name();
             let words = tcpwhy_core::experiment::conditions(name);
             assert!(words.is_some(), "{name} has no row in experiment.md of the core");
-            assert!(readme.contains(&format!("`{name}`")), "README does not list {name}");
+            assert!(document.contains(&format!("`{name}`")), "docs/outside.md lacks {name}");
         }
     }
 }

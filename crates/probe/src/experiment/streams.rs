@@ -20,12 +20,11 @@ pub struct Together {
     pub timings: Vec<Timing>,
     /// Time from the first request to the last byte of the last answer.
     pub lasted: Duration,
-    /// The longest time within that in which no byte came for any stream after the first byte had.
-    pub pause: Duration,
-    /// Number of streams without a complete answer during that pause.
-    pub paused_streams: usize,
-    /// Number of segments that came out of order meanwhile, by the kernel.
-    pub out_of_order: u64,
+    /// The longest time within that in which no byte came for any stream, while the kernel received
+    /// segments behind one that was missing.
+    pub blocked: Duration,
+    /// Number of streams without a complete answer during that time.
+    pub blocked_streams: usize,
 }
 
 /// One request on a stream.
@@ -78,10 +77,8 @@ impl Connection<'_> {
     /// # Errors
     /// As for [`ask`](Self::ask); the connection has to speak HTTP/2.
     pub fn ask_together(&mut self, count: usize) -> Result<Together, ExchangeError> {
-        let before = self.kernel().out_of_order;
         let (streams, mut together) = self.ask_streams(count)?;
         together.timings = streams.into_iter().map(|it| it.timing).collect();
-        together.out_of_order = self.kernel().out_of_order.saturating_sub(before);
         Ok(together)
     }
 
@@ -97,6 +94,7 @@ impl Connection<'_> {
         let (began, mut sent) = (Instant::now(), Instant::now());
         let until = began + self.subject.timeout;
         let (mut asked, mut open, mut last) = (0, count, None::<Instant>);
+        let mut out_of_order = self.kernel().out_of_order;
         while open > 0 {
             let Some(session) = &mut self.session else { break };
             // Above the server's limit one more waits for its turn at most.
@@ -117,7 +115,7 @@ impl Connection<'_> {
             if !begun {
                 sent = if is_uploading { now } else { sent };
             }
-            let mut has_come = false;
+            let (mut has_come, waiting) = (false, open);
             for (key, event) in events {
                 let Some(stream) = streams.get_mut(key) else { continue };
                 match event {
@@ -134,10 +132,10 @@ impl Connection<'_> {
                 has_come = true;
             }
             if has_come {
-                if let Some(before) = last
-                    && now - before > together.pause
-                {
-                    (together.pause, together.paused_streams) = (now - before, open);
+                let before = std::mem::replace(&mut out_of_order, self.kernel().out_of_order);
+                let pause = now - last.unwrap_or(sent);
+                if out_of_order > before && pause > together.blocked {
+                    (together.blocked, together.blocked_streams) = (pause, waiting);
                 }
                 last = Some(now);
             }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tcpwhy_core::model::units::{counted, duration};
 
-use super::{Response, RetryAfter};
+use super::{Health, Response, RetryAfter};
 
 /// From this time on, a limit that was met is a rate: shorter times are those of a burst.
 const RATE_FROM: Duration = Duration::from_secs(1);
@@ -60,6 +60,7 @@ impl Limited {
 struct Tally {
     began: Option<Instant>,
     statuses: BTreeMap<u16, u64>,
+    health: BTreeMap<Health, u64>,
     limited: Option<Limited>,
 }
 
@@ -84,20 +85,36 @@ impl Answers {
         let answered = tally.statuses.values().sum();
         tally.limited = tally.limited.or_else(|| Limited::of(response, answered, after));
         *tally.statuses.entry(response.status).or_default() += 1;
+        if let Some(health) = response.health {
+            *tally.health.entry(health).or_default() += 1;
+        }
     }
 
     /// Adds the answers of a load, and the limit that it met.
-    pub fn add_load(&self, statuses: &BTreeMap<u16, u64>, limited: Option<Limited>) {
+    pub fn add_load(
+        &self,
+        statuses: &BTreeMap<u16, u64>,
+        health: &BTreeMap<Health, u64>,
+        limited: Option<Limited>,
+    ) {
         let mut tally = self.tally();
         tally.limited = tally.limited.or(limited);
         for (status, count) in statuses {
             *tally.statuses.entry(*status).or_default() += count;
+        }
+        for (health, count) in health {
+            *tally.health.entry(*health).or_default() += count;
         }
     }
 
     /// Returns the number of answers by their status.
     pub fn statuses(&self) -> BTreeMap<u16, u64> {
         self.tally().statuses.clone()
+    }
+
+    /// Returns the number of answers to health checks of gRPC.
+    pub fn health(&self) -> BTreeMap<Health, u64> {
+        self.tally().health.clone()
     }
 
     /// Returns the limit that the server has stated.

@@ -1,15 +1,7 @@
 //! Composes a request.
 
+use super::Handshake;
 use crate::target::Target;
-
-/// The fields of a handshake for a WebSocket (RFC 6455 §4.1). A nonce of its own for each would show the
-/// client that the answer is no older one from a cache, which one that is not used further need not know.
-const WEBSOCKET: [(&str, &str); 4] = [
-    ("Connection", "Upgrade"),
-    ("Upgrade", "websocket"),
-    ("Sec-WebSocket-Version", "13"),
-    ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
-];
 
 /// A request; [`Request::bytes`] returns what is sent.
 #[derive(Clone, Debug)]
@@ -44,8 +36,14 @@ impl Request {
         matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
     }
 
-    /// Returns the header section, blank line and body, as sent to `target`.
-    pub fn bytes(&self, target: &Target) -> Vec<u8> {
+    /// Returns the number of bytes that are sent to `target`.
+    pub fn sent_bytes(&self, target: &Target) -> u64 {
+        self.bytes(target, Handshake::of(target).as_ref()).len() as u64
+    }
+
+    /// Returns the header section, blank line and body, as sent to `target` on a connection with this
+    /// handshake of a WebSocket.
+    pub fn bytes(&self, target: &Target, handshake: Option<&Handshake>) -> Vec<u8> {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, target.path);
         let mut field = |name: &str, value: &str| {
             head.push_str(name);
@@ -60,11 +58,9 @@ impl Request {
         if !has("user-agent") {
             field("User-Agent", concat!("tcpwhy/", env!("CARGO_PKG_VERSION")));
         }
-        if target.is_websocket {
-            for (name, value) in WEBSOCKET {
-                if !has(name) {
-                    field(name, value);
-                }
+        for (name, value) in handshake.iter().flat_map(|it| it.fields()) {
+            if !has(name) {
+                field(name, value);
             }
         }
         for (name, value) in &self.headers {

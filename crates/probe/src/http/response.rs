@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use tcpwhy_core::app;
 
-use super::http2;
+use super::{Health, http2, websocket};
 
 /// Greatest number of bytes of a header section.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
@@ -31,6 +31,8 @@ pub struct Response {
     pub retry_after: Option<RetryAfter>,
     /// The known programs that the `Server` field states.
     pub server: Option<String>,
+    /// The answer to a health check of gRPC; `None` if none was asked for, or if the status is not 200.
+    pub health: Option<Health>,
 }
 
 /// The delay that a `Retry-After` field states (RFC 9110 §10.2.3).
@@ -96,6 +98,9 @@ pub enum ResponseError {
     /// The bytes are HTTP/2.
     #[error("the server answers in HTTP/2 and not in HTTP/1.1; use --http2")]
     Http2,
+    /// An answer with status 101 opens no WebSocket.
+    #[error("the answer with status 101 is no handshake of a WebSocket: {0} (RFC 6455 §4.1)")]
+    Upgrade(&'static str),
     /// A header section does not end.
     #[error("the header section of the answer is longer than 64 KiB")]
     HeaderTooLong,
@@ -116,6 +121,8 @@ pub struct ResponseReader {
     /// Leaves out `server` after the first response, and `location` unless the response is a
     /// redirect.
     is_terse: bool,
+    /// The value of `Sec-WebSocket-Accept` that an answer with status 101 needs.
+    accept: Option<String>,
     has_read_one: bool,
     state: ResponseState,
     /// Bytes of a header section or of a chunk's line whose end has not arrived.
@@ -140,7 +147,14 @@ impl ResponseReader {
     pub fn new(to_head: bool) -> ResponseReader {
         let (partial, response) = (Vec::new(), Response::default());
         let (is_terse, has_read_one, state) = (false, false, ResponseState::Header);
-        ResponseReader { to_head, is_terse, has_read_one, state, partial, response }
+        let accept = None;
+        ResponseReader { to_head, is_terse, accept, has_read_one, state, partial, response }
+    }
+
+    /// Requires that an answer with status 101 has this value of `Sec-WebSocket-Accept`.
+    #[must_use]
+    pub fn accepting(self, accept: Option<String>) -> ResponseReader {
+        ResponseReader { accept, ..self }
     }
 
     /// Creates a reader for many responses, which keeps `server` only of the first and `location`
@@ -277,6 +291,14 @@ impl ResponseReader {
         if (100..200).contains(&status) && status != 101 {
             return Ok(Some(Section { bytes: section_bytes, ended: false }));
         }
+        if let (Some(accept), 101) = (&self.accept, status) {
+            let named = |name: &str| {
+                let mut fields = head.headers.iter();
+                let field = fields.find(|it| it.name.eq_ignore_ascii_case(name))?;
+                Some(field.value.trim_ascii())
+            };
+            websocket::check(accept, named)?;
+        }
         let wanted = Wanted {
             location: !self.is_terse || (300..400).contains(&status),
             redirect: !self.is_terse && (300..400).contains(&status),
@@ -391,7 +413,7 @@ impl Framing {
 }
 
 /// Returns whether a list of words contains `word`.
-fn names(list: &[u8], word: &[u8]) -> bool {
+pub(super) fn names(list: &[u8], word: &[u8]) -> bool {
     list.split(|&byte| byte == b',').any(|it| it.trim_ascii().eq_ignore_ascii_case(word))
 }
 

@@ -1,7 +1,7 @@
 //! The versions of HTTP that a client speaks.
 
 use super::http2;
-use crate::target::Target;
+use crate::target::{Ask, Target};
 
 /// The versions that a client offers a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,10 +17,14 @@ pub enum HttpVersions {
 
 impl HttpVersions {
     /// Returns those in which a target is asked: a WebSocket in HTTP/1.1, whose handshake this is (RFC
-    /// 6455 §4.1).
+    /// 6455 §4.1), and gRPC in HTTP/2.
     #[must_use]
     pub fn of_target(self, target: &Target) -> HttpVersions {
-        if target.is_websocket { HttpVersions::Http1 } else { self }
+        match target.ask {
+            Ask::Resource => self,
+            Ask::WebSocket => HttpVersions::Http1,
+            Ask::HealthCheck => HttpVersions::Http2,
+        }
     }
 
     /// Returns the names for ALPN, the preferred one first (RFC 7301 §3.1).

@@ -1,9 +1,10 @@
 //! The state of one connection. Times are ns since the load began.
 
 use super::failure::{Failure, FailureKind};
+use super::plan::Plan;
 use super::stream::{Found, Stream};
 use super::streams::Streams;
-use crate::http::{Progress, Response, ResponseError, ResponseReader, http2};
+use crate::http::{Handshake, Progress, Response, ResponseError, ResponseReader, http2};
 
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub(super) struct Connection {
     pub asked_ns: Option<u64>,
     /// Time at which the connect began, ns.
     pub opened_ns: u64,
+    /// Its request, if that is not the one of all connections.
+    own_request: Option<Vec<u8>>,
     /// Number of bytes of the request that are written.
     pub written: usize,
     /// `true` once a byte of the answer has arrived.
@@ -70,6 +73,7 @@ impl Connection {
             since_ns: 0,
             asked_ns: None,
             opened_ns: 0,
+            own_request: None,
             written: 0,
             has_begun: false,
             has_answered: false,
@@ -79,9 +83,12 @@ impl Connection {
         }
     }
 
-    /// Resets the connection and begins to connect with `stream`.
-    pub fn open(&mut self, stream: Stream, now_ns: u64, to_head: bool) {
-        self.reader = ResponseReader::terse(to_head);
+    /// Resets the connection and begins to connect with `stream` for requests to the target of `plan`.
+    pub fn open(&mut self, stream: Stream, now_ns: u64, plan: &Plan) {
+        let handshake = Handshake::of(&plan.target);
+        let accept = handshake.as_ref().map(|it| it.accept(&plan.request));
+        self.own_request = handshake.map(|it| plan.bytes(Some(&it)));
+        self.reader = ResponseReader::terse(plan.request.method == "HEAD").accepting(accept);
         (self.stream, self.streams) = (Some(stream), None);
         self.early.clear();
         (self.opened_ns, self.written) = (now_ns, 0);
@@ -136,16 +143,22 @@ impl Connection {
         }
     }
 
+    /// Returns what is sent: its own request, or else that of all connections.
+    pub fn request<'a>(&'a self, of_all: &'a [u8]) -> &'a [u8] {
+        self.own_request.as_deref().unwrap_or(of_all)
+    }
+
     /// Takes a request of this length from the budget.
-    pub fn request(&self, bytes: usize) -> Result<(), Failure> {
+    pub fn begin_request(&self, bytes: usize) -> Result<(), Failure> {
         let Some(stream) = &self.stream else { return Ok(()) };
         let failed = |exceeded| Failure::io(FailureKind::Write, &std::io::Error::from(exceeded));
         stream.request(bytes).map_err(failed)
     }
 
-    /// Writes the rest of the request.
-    pub fn write(&mut self, request: &[u8]) -> Result<(), Failure> {
+    /// Writes the rest of the request, where `of_all` is that of all connections.
+    pub fn write(&mut self, of_all: &[u8]) -> Result<(), Failure> {
         let failed = |error| Failure::io(FailureKind::Write, &error);
+        let request = self.own_request.as_deref().unwrap_or(of_all);
         let Some(stream) = &mut self.stream else { return Ok(()) };
         if !stream.flush().map_err(failed)? {
             return Ok(());

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::budget::Exceeded;
-use crate::http::ResponseError;
+use crate::http::{Health, ResponseError};
 
 /// A kind of failure; its name is that in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -37,6 +37,8 @@ pub enum FailureKind {
     /// The answer has a status of 500 or more.
     #[serde(rename = "http_5xx")]
     Http5xx,
+    /// The answer to a health check of gRPC is not `SERVING`.
+    NotServing,
 }
 
 impl FailureKind {
@@ -56,12 +58,13 @@ impl FailureKind {
             FailureKind::Stream => "stream ended by the server",
             FailureKind::Http4xx => "status 4xx",
             FailureKind::Http5xx => "status 5xx",
+            FailureKind::NotServing => "not serving",
         }
     }
 
-    /// Returns whether the failure is an HTTP status, which means that the server did answer.
+    /// Returns whether the failure is a status, which means that the server did answer.
     pub fn is_status(self) -> bool {
-        matches!(self, FailureKind::Http4xx | FailureKind::Http5xx)
+        matches!(self, FailureKind::Http4xx | FailureKind::Http5xx | FailureKind::NotServing)
     }
 }
 
@@ -102,6 +105,11 @@ impl Failure {
             _ => return None,
         };
         Some(Failure::new(kind, format!("status {status}")))
+    }
+
+    /// Returns the failure that the answer to a health check means, or `None` if it means success.
+    pub fn health(health: Health) -> Option<Failure> {
+        (health != Health::Serving).then(|| Failure::new(FailureKind::NotServing, health))
     }
 }
 

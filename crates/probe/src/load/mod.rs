@@ -70,7 +70,7 @@ pub fn run(
     };
     let shared = Shared {
         plan,
-        request: plan.bytes(),
+        request: plan.bytes(None),
         prepared: plan.prepared()?,
         tls,
         stop,

@@ -9,6 +9,7 @@ use tcpwhy_core::model::Histogram;
 use super::failure::{Failure, FailureKind};
 use super::guard::End;
 use super::uneven::Standstill;
+use crate::http::{Health, Response};
 
 /// Longest time that is recorded exactly, ns; a longer one is recorded as this.
 const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -189,6 +190,8 @@ pub struct LoadOutcome {
     pub samples: BTreeMap<FailureKind, String>,
     /// Number of answers by status code.
     pub statuses: BTreeMap<u16, u64>,
+    /// Number of answers to health checks of gRPC.
+    pub health: BTreeMap<Health, u64>,
     /// Times in which requests were in progress and none was answered, of all threads.
     pub standstills: Vec<Standstill>,
     /// The results of each second.
@@ -228,11 +231,14 @@ impl LoadOutcome {
     }
 
     /// Counts an answer.
-    pub(super) fn answer(&mut self, latency_ns: u64, status: u16, bytes: u64, at_ns: u64) {
+    pub(super) fn answer(&mut self, latency_ns: u64, response: &Response, at_ns: u64) {
         self.requests += 1;
-        self.bytes += bytes;
+        self.bytes += response.wire_bytes;
         self.latency.record(latency_ns);
-        *self.statuses.entry(status).or_default() += 1;
+        *self.statuses.entry(response.status).or_default() += 1;
+        if let Some(health) = response.health {
+            *self.health.entry(health).or_default() += 1;
+        }
         let second = self.second(at_ns);
         second.requests += 1;
         second.latency.record(latency_ns);
@@ -269,6 +275,9 @@ impl LoadOutcome {
         }
         for (status, count) in other.statuses {
             *self.statuses.entry(status).or_default() += count;
+        }
+        for (health, count) in other.health {
+            *self.health.entry(health).or_default() += count;
         }
         if other.seconds.len() > self.seconds.len() {
             self.seconds.resize_with(other.seconds.len(), Second::default);

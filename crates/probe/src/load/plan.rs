@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::guard::Guard;
 use crate::budget::Budget;
 use crate::http::http2::{Http2Error, Prepared};
-use crate::http::{HttpVersions, Request};
+use crate::http::{Handshake, HttpVersions, Request};
 use crate::target::{Scheme, Target};
 use crate::tls::{TlsError, TlsOptions};
 
@@ -131,16 +131,16 @@ impl Plan {
         }
     }
 
-    /// Returns the bytes of each request.
-    pub(super) fn bytes(&self) -> Vec<u8> {
+    /// Returns the bytes of each request, on connections with this handshake of a WebSocket.
+    pub(super) fn bytes(&self, handshake: Option<&Handshake>) -> Vec<u8> {
         let mut request = self.request.clone();
         let has = |(name, _): &(String, String)| name.eq_ignore_ascii_case("connection");
-        if self.new_connections && !request.headers.iter().any(has) {
+        if self.new_connections && handshake.is_none() && !request.headers.iter().any(has) {
             // The side that closes first keeps the port in TIME-WAIT (RFC 9293 §3.6): that should
             // be the server.
             request.headers.push(("Connection".into(), "close".into()));
         }
-        request.bytes(&self.target)
+        request.bytes(&self.target, handshake)
     }
 
     /// Returns the request in HTTP/2; `None` if that is not spoken.

@@ -362,7 +362,8 @@ impl<'a> Worker<'a> {
         let connection = &mut self.connections[index];
         (connection.written, connection.has_begun) = (0, false);
         connection.enter(Phase::Busy, now_ns);
-        if let Err(failure) = connection.request(self.shared.request.len()) {
+        let bytes = connection.request(&self.shared.request).len();
+        if let Err(failure) = connection.begin_request(bytes) {
             self.outcome.sent = self.outcome.sent.saturating_sub(1);
             return self.fail(index, &failure);
         }

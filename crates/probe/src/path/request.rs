@@ -12,7 +12,9 @@ use tcpwhy_live::sys;
 use super::{PathMeasurement, Report, speaks_http};
 use crate::budget::{Exceeded, Metered};
 use crate::http::http2::{Event, Http2Error, OwnWindows, Prepared, Session};
-use crate::http::{Progress, Request, Response, ResponseError, ResponseReader};
+use crate::http::{
+    Handshake, HttpVersions, Progress, Request, Response, ResponseError, ResponseReader,
+};
 use crate::nanoseconds;
 use crate::target::Scheme;
 use crate::tls::{TlsError, client_config, sentence, server_name};
@@ -51,6 +53,8 @@ pub struct Phases {
     pub total_ns: u64,
     /// Status code of the answer.
     pub status: Option<u16>,
+    /// The answer to a health check of gRPC.
+    pub health: Option<String>,
     /// Bytes of the answer, without those of TLS.
     pub answer_bytes: u64,
     /// Where a redirect leads, without values; it is not followed.
@@ -117,6 +121,10 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
+    fn versions(&self) -> HttpVersions {
+        self.asked.plan.tls.versions.of_target(self.asked.target)
+    }
+
     fn run(&mut self) -> Result<(), RequestError> {
         let (budget, wait) = (&self.asked.plan.budget, self.asked.plan.wait);
         let connect = || TcpStream::connect_timeout(&self.asked.address, wait);
@@ -140,7 +148,7 @@ impl Exchange<'_> {
         chosen: Option<&[u8]>,
     ) -> Result<(), RequestError> {
         let is_tls = self.asked.target.scheme == Scheme::Https;
-        match self.asked.plan.tls.versions.is_http2(is_tls, chosen) {
+        match self.versions().is_http2(is_tls, chosen) {
             Some(true) => {
                 self.phases.http_version = Some("2");
                 self.exchange_http2(stream)
@@ -256,14 +264,18 @@ impl Exchange<'_> {
 
     fn exchange(&mut self, mut stream: impl Connection) -> Result<(), RequestError> {
         let mut request = Request::get();
-        request.headers.push(("Connection".into(), "close".into()));
+        let handshake = Handshake::of(self.asked.target);
+        if handshake.is_none() {
+            request.headers.push(("Connection".into(), "close".into()));
+        }
+        let accept = handshake.as_ref().map(|it| it.accept(&request));
         let began = Instant::now();
-        let bytes = request.bytes(self.asked.target);
+        let bytes = request.bytes(self.asked.target, handshake.as_ref());
         self.asked.plan.budget.request().map_err(RequestError::Budget)?;
         stream.write_all(&bytes).and_then(|()| stream.flush()).map_err(RequestError::Connection)?;
         let sent = Instant::now();
         self.phases.sent_ns = Some(nanoseconds(sent - began));
-        let mut reader = ResponseReader::new(false);
+        let mut reader = ResponseReader::new(false).accepting(accept);
         let mut buffer = vec![0; 64 * 1024];
         let mut first: Option<Instant> = None;
         let ended = loop {
@@ -309,6 +321,7 @@ impl Exchange<'_> {
 
     fn answered(&mut self, response: Response) {
         self.phases.status = Some(response.status);
+        self.phases.health = response.health.map(|it| it.to_string());
         self.phases.location = response.location;
         self.phases.server = response.server;
     }

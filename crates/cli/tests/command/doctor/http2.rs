@@ -80,6 +80,8 @@ fn a_server_of_http1_alone_has_no_fault() {
 /// nginx, which ends with the test.
 pub struct Nginx {
     child: Child,
+    /// Port of HTTP/1.1 alone.
+    pub http1: u16,
     pub plain: u16,
     pub tls: u16,
     _folder: Folder,
@@ -118,7 +120,7 @@ pub fn nginx() -> Option<Nginx> {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.local_addr().expect("an address").port()
     };
-    let (plain, tls) = (port(), port());
+    let (http1, plain, tls) = (port(), port(), port());
     let temp: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|it| format!("{it}_temp_path {};", at(it)))
         .concat();
@@ -126,6 +128,7 @@ pub fn nginx() -> Option<Nginx> {
         "daemon off; master_process off; pid {pid}; error_log {log};
          events {{}}
          http {{ access_log off; {temp}
+           server {{ listen 127.0.0.1:{http1}; location / {{ return 200 hello; }} }}
            server {{ listen 127.0.0.1:{plain} http2; location / {{ return 200 hello; }} }}
            server {{ listen 127.0.0.1:{tls} ssl http2; ssl_certificate {cert};
              ssl_certificate_key {key}; location / {{ return 200 hello; }} }} }}",
@@ -138,7 +141,7 @@ pub fn nginx() -> Option<Nginx> {
     let mut command = Command::new("nginx");
     command.args(["-p", &at(""), "-c", &at("conf"), "-e", &at("log")]).stderr(Stdio::null());
     let child = command.spawn().expect("nginx starts");
-    let nginx = Nginx { child, plain, tls, _folder: folder };
+    let nginx = Nginx { child, http1, plain, tls, _folder: folder };
     for _ in 0..500 {
         if TcpStream::connect(("127.0.0.1", nginx.tls)).is_ok() {
             return Some(nginx);

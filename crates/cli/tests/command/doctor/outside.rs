@@ -239,18 +239,7 @@ fn a_small_receive_buffer_of_this_host_is_shown_by_a_larger_one() {
 }
 
 #[test]
-fn a_websocket_is_opened_by_its_handshake() {
-    let switches = serve_with(|stream| {
-        let _ = stream.write_all(
-            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
-        );
-    });
-    let url = format!("ws://{switches}/chat");
-    let (opened, status) = report(&[&url, "--no-experiments"]);
-    let doctor = &opened["doctor"];
-    assert_eq!((status, &doctor["target"]), (Some(0), &url.as_str().into()), "{doctor}");
-    assert!(doctor["statuses"]["101"].as_u64() > Some(3), "{doctor}");
-
+fn a_server_that_opens_no_websocket_is_a_fault() {
     let url = format!("ws://{}/chat", healthy());
     let (report, status) = report(&[&url, "--no-experiments", "--no-load"]);
     let fault = &report["doctor"]["faults"][0];

@@ -144,7 +144,7 @@ fn check_watch(tainted: &Tainted, how: &Capture) {
     }
     let pages = check_kept(tainted, &folder.join("kept"), &place);
     if how.begins.is_none() && how.only.is_none() {
-        assert!(page.contains("tcpwhy_lost_seconds_total{cause="), "{page}");
+        assert!(page.contains("tcpwhy_lost_seconds_total{class="), "{page}");
         assert!(pages > 0, "no finding was kept");
         check_connections(tainted, &said[0][0]);
     }

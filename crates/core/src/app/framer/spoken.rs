@@ -67,6 +67,12 @@ impl Framer {
         self.spoken_by().dialogue.as_ref().is_some_and(|it| it.is_preliminary())
     }
 
+    /// Returns whether the server has ended a session of commands and replies whose client was idle (SMTP's
+    /// and FTP's 421, IMAP's BYE).
+    pub fn is_ended_idle(&self) -> bool {
+        self.dialogue.as_ref().is_some_and(|it| it.is_ended_idle())
+    }
+
     /// Returns what the session was for and did not get, as far as commands and replies show it.
     pub fn refused(&self) -> Option<Refused> {
         self.spoken_by().dialogue.as_ref().and_then(|it| it.refused())

@@ -189,6 +189,7 @@ impl Rules {
                 assert!(self.sending && !self.request_header);
                 self.request_header = true;
             }
+            Mark::NotDue => assert!(self.sending && !self.kind && !self.request_header),
             Mark::RequestEnd => assert!(std::mem::take(&mut self.sending), "an end, no start"),
             Mark::ResponseStart => {
                 self.answering = self.waiting > 0;
@@ -203,7 +204,7 @@ impl Rules {
                 assert!(self.responding && !self.response_header);
                 self.response_header = true;
             }
-            Mark::RetryAfter { .. } => assert!(self.responding),
+            Mark::RetryAfter { .. } | Mark::LastResponse => assert!(self.responding),
             Mark::Error(_) => assert!(self.responding || self.handshake == 1),
             Mark::ResponseEnd => assert!(std::mem::take(&mut self.responding)),
             Mark::Desync | Mark::Overtaken => self.waiting = self.waiting.min(1),
@@ -211,6 +212,7 @@ impl Rules {
                 assert_eq!(self.handshake, 0);
                 self.handshake = 1;
             }
+            Mark::HelloAgain => assert_eq!(self.handshake, 1),
             Mark::HandshakeEnd { .. } => {
                 assert_eq!(self.handshake, 1);
                 self.handshake = 2;

@@ -77,6 +77,9 @@ const CREDENTIALS: &str = "credentials";
 /// Name of the number of sessions of which no mail was accepted.
 const MAILS: &str = "refused_mails";
 
+/// Name of the number of those whose client did not log in, though the server offers that.
+const WITHOUT_LOGIN: &str = "mails_without_login";
+
 /// Name of the number of errors that answer a login which the client could send.
 const REFUSED: &str = "refused_by_answer";
 
@@ -112,7 +115,9 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
 /// several times.
 pub fn add_refused(refused: Refused, shown: &mut Shown) {
     shown.add(SESSIONS, 1);
-    shown.add(MAILS, (refused == Refused::Mail).into());
+    let is_mail = matches!(refused, Refused::Mail | Refused::MailWithoutLogin);
+    shown.add(MAILS, is_mail.into());
+    shown.add(WITHOUT_LOGIN, (refused == Refused::MailWithoutLogin).into());
 }
 
 /// Returns whether the exchange is a login, or a greeting that refuses one.
@@ -231,6 +236,7 @@ pub fn facts_of(codes: &[(ErrorCode, u64)], errors: u64, all: u64) -> Vec<(&'sta
                 Subject::DataConnection => "of_transfer",
                 Subject::TakeOver => "of_take_over",
                 Subject::MailForNow => "of_mail_later",
+                Subject::Cancelled => "of_cancel",
                 Subject::Mail => "of_mail",
                 Subject::Other if code.is_of_server() => "of_application",
                 Subject::Other => "of_request",
@@ -322,6 +328,10 @@ pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> 
         facts.insert("opened", Fact::Count(endpoint.connections));
         let delay_ns = login_delay_ns(cause, endpoint);
         facts.extend(delay_ns.map(|ns| ("login_delay_ns", Fact::Ns(ns))));
+    }
+    let without_login = cause.shown.count(WITHOUT_LOGIN);
+    if without_login > 0 && without_login == cause.shown.count(MAILS) {
+        facts.insert("without_login", Fact::Count(without_login));
     }
     let of_kind = |(kind, group)| (count(group, is_of_key), kind, group.exchanges);
     let kinds = endpoint.kinds.iter().filter(|(kind, _)| !kind.is_empty());

@@ -113,7 +113,7 @@ rows! {
     RetransmissionTimeout "retransmission_timeout.md" {
         prove: retransmission_timeout::prove,
         add_up: retransmission_timeout::add_up,
-        facts: |key, _, _| repair::dropper(key),
+        facts: retransmission_timeout::facts,
         culprit_seen: retransmission_timeout::reporter,
     }
     FastRecovery "fast_recovery.md" {

@@ -10,6 +10,7 @@ use super::retransmission_timeout;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::model::{Cause, Fact, Outcome, Sighting};
+use crate::tcp::ORIGIN;
 use crate::wire::Side;
 
 /// Name of the number of requests after which the server closed without an answer.
@@ -18,8 +19,15 @@ pub const CLOSED: &str = "closed";
 /// Name of the number of connections that the server closed as soon as they were set up.
 pub const AT_ONCE: &str = "at_once";
 
+/// Name of the number of requests that came when the server's FIN had been acknowledged, and that nothing
+/// acknowledged.
+pub const BEHIND_FIN: &str = "behind_fin";
+
 /// Proves that there was no answer by the request and what ended the wait.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    if scene.exchange.outcome == Outcome::Unacknowledged && scene.exchange.behind_fin {
+        return prove_behind_fin(scene, proof);
+    }
     if scene.exchange.outcome == Outcome::Unacknowledged {
         return prove_unheard(scene, proof);
     }
@@ -62,6 +70,20 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.rule_out(Cause::RetransmissionTimeout, "acknowledged", acknowledged);
 }
 
+/// Proves that a request came too late by the server's FIN, the request and the end of the wait.
+fn prove_behind_fin(scene: &Scene<'_>, proof: &mut Proof) {
+    let ending = scene.connection.cold.ending();
+    ending.fin[Side::Server].into_iter().for_each(|fin| proof.add_frame("fin", fin));
+    proof.add_frame("request", scene.exchange.first);
+    proof.add_frame("end", scene.exchange.last);
+    let first = ORIGIN + 1;
+    let before_bytes = scene.exchange.began_at[Side::Server].saturating_sub(first);
+    let is_first = scene.exchange.began_at[Side::Client] <= first && !scene.connection.mid_stream;
+    if before_bytes > 0 && is_first {
+        proof.add_fact("before_bytes", Fact::Bytes(before_bytes));
+    }
+}
+
 /// Proves that the server closed without waiting for a request by the handshake and its end.
 fn prove_closed_at_once(scene: &Scene<'_>, end: Sighting, proof: &mut Proof) {
     let setup = &scene.connection.setup;
@@ -79,7 +101,7 @@ fn prove_closed_at_once(scene: &Scene<'_>, end: Sighting, proof: &mut Proof) {
 
 /// Counts the losses of requests that were not acknowledged.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
-    if scene.exchange.outcome == Outcome::Unacknowledged {
+    if scene.exchange.outcome == Outcome::Unacknowledged && !scene.exchange.behind_fin {
         retransmission_timeout::add_up(scene, shown);
     }
 }

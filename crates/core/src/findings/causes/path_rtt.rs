@@ -14,6 +14,10 @@ use crate::wire::Endpoint;
 /// Kind of the requests for the next rows of a result.
 const FETCH: &str = "FETCH";
 
+/// Commands behind which a client may not send anything before it has the answer (RFC 3207 §4.1, RFC 9051
+/// §6.2.1, RFC 2595 §4).
+const STARTTLS: [&str; 2] = ["STARTTLS", "STLS"];
+
 /// Kinds of the exchanges that open a connection: PostgreSQL's, MySQL's, and a server that speaks first.
 const OPENINGS: [&str; 3] = ["startup", "connect", "greeting"];
 
@@ -68,6 +72,9 @@ fn facts(finding: &mut Finding, server: Endpoint, endpoint: &EndpointTally, _: &
     let fetches: u64 = fetches.map(|(_, group)| group.exchanges).sum();
     if 2 * fetches > exchanges {
         facts.insert("fetches", Fact::Count(fetches));
+    }
+    if endpoint.kinds.iter().any(|(kind, _)| STARTTLS.contains(&&**kind)) {
+        facts.insert("starttls", Fact::Text("STARTTLS".into()));
     }
     if connects > 0 {
         facts.insert("connects", Fact::Count(connects));

@@ -58,6 +58,10 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             proof.add_fact("server", Fact::Text(scene.connection.server().to_string()));
             proof.add_fact(DROPPED, Fact::Text(dropped.into()));
         }
+        // The server may not use what the SYN does not offer (RFC 7323 §2.2).
+        if setup.offers_no_scaling() {
+            proof.add_fact("unoffered", Fact::Text("has no window scale option".into()));
+        }
     }
     if is_option_lost(scene) {
         proof.add_fact("server", Fact::Text(scene.connection.server().to_string()));

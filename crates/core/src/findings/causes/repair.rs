@@ -5,7 +5,7 @@ use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, Key, Tally};
 use crate::judge::thresholds::HABIT_MIN;
-use crate::model::{Cause, Culprit, Fact, Role};
+use crate::model::{Cause, Culprit, Fact, Outcome, Role};
 use crate::tcp::thresholds::ACK_WITHIN_NS;
 use crate::wire::{Endpoint, Side};
 
@@ -134,7 +134,9 @@ pub(super) fn add_repair(scene: &Scene<'_>, proof: &mut Proof) {
         let host = HOSTS[gap.sender as usize];
         return proof.add_fact(DEAF, Fact::Text(host.into()));
     }
-    if let Some(place) = place.filter(|_| repeats) {
+    // Of a request that was never acknowledged nothing shows whether it was lost.
+    let is_heard = scene.exchange.outcome != Outcome::Unacknowledged;
+    if let Some(place) = place.filter(|_| repeats && is_heard) {
         proof.add_fact("place", Fact::Text(place.into()));
         if place == IN_RECEIVER {
             proof.add_fact(IN_HOST, Fact::Text("the receiving host".into()));

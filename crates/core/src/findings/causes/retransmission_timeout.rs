@@ -5,13 +5,28 @@
 
 use super::repair::{self, add_repair};
 use super::set_up::add_icmp_error;
+use crate::findings::facts::Facts;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
+use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::judge::may_be_probe;
 use crate::judge::thresholds::{ALIKE_PART, RTO_INITIAL_NS};
-use crate::model::{Cause, Culprit, Fact, Role};
+use crate::model::{Cause, Culprit, Fact, Outcome, Role};
 use crate::tcp::Connection;
 use crate::wire::Side;
+
+/// Name of the number of requests that were never acknowledged.
+const UNHEARD: &str = "unheard_requests";
+
+/// Returns the host that dropped the packets, and the number of requests if none was ever acknowledged.
+pub(super) fn facts(key: &Key, cause: &CauseTally, _: &EndpointTally) -> Facts {
+    let mut facts = repair::dropper(key);
+    let unheard = cause.shown.count(UNHEARD);
+    if unheard == cause.exchanges && unheard > 0 {
+        facts.insert("given_up", Fact::Count(unheard));
+    }
+    facts
+}
 
 /// Returns the host that rejected a packet of `sender` by an ICMP error.
 pub(super) fn reporter(connection: &Connection, sender: Side) -> Option<Culprit> {
@@ -86,5 +101,6 @@ fn is_initial(scene: &Scene<'_>, rto_ns: u64) -> bool {
 /// Counts the losses of the last segment of a message, and those behind the capture.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     repair::add_up(scene, shown);
+    shown.add(UNHEARD, (scene.exchange.outcome == Outcome::Unacknowledged).into());
     shown.add("tail", scene.chain.tails.into());
 }

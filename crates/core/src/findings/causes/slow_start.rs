@@ -24,15 +24,29 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let set_up_ns = ledger.of(Owner::Connect).saturating_add(ledger.of(Owner::Tls));
     let spent_ns = scene.chain.ns.saturating_add(set_up_ns);
     let without = if is_after_idle(scene) { "unpaused_ns" } else { "warm_ns" };
-    proof.add_fact(without, Fact::Ns(scene.exchange.wall_ns().saturating_sub(spent_ns)));
     let began = scene.exchange.began_at[gap.sender];
-    proof.add_fact("bytes", Fact::Bytes(scene.sender().space.nxt.saturating_sub(began)));
+    let bytes = scene.sender().space.nxt.saturating_sub(began);
+    let wall_ns = scene.exchange.wall_ns();
+    let without_ns = wall_ns.saturating_sub(spent_ns).max(least_ns(scene, bytes)).min(wall_ns);
+    proof.add_fact(without, Fact::Ns(without_ns));
+    proof.add_fact("bytes", Fact::Bytes(bytes));
     if is_after_idle(scene) {
         proof.add_fact("idle_ns", Fact::Ns(scene.exchange.idle_ns));
     }
     proof.rule_out(Cause::SendBuffer, "grows", gap.flight.shape == Shape::Opening);
     proof.rule_out(Cause::CongestionWindow, "nothing_lost", scene.nothing_retransmitted());
     rule_out_ends(gap, proof);
+}
+
+/// Returns the least time in which `bytes` can cross the path to a receiver that does not scale its window,
+/// however wide the congestion window is: a round trip for each window (RFC 7323 §1.1), ns. A scaled window
+/// grows with the transfer: 0.
+fn least_ns(scene: &Scene<'_>, bytes: u64) -> u64 {
+    let sender = scene.sender();
+    let bulk = sender.bulk.as_ref().filter(|_| sender.space.window_scale() == Some(0));
+    let window = bulk.map_or(0, |bulk| bulk.widest_window());
+    let windows = if window > 0 { bytes.div_ceil(window) } else { 0 };
+    windows.saturating_mul(scene.gap().rtt.base_ns)
 }
 
 /// Returns whether a pause may have reset the window (RFC 5681 §4.1).

@@ -94,7 +94,8 @@ fn facts(
 }
 
 fn of_handshakes(endpoint: &EndpointTally) -> Facts {
-    let Handshakes { full, resumed, older, ref times, certificate_max_bytes } = endpoint.handshakes;
+    let Handshakes { full, resumed, older, ref again, ref times, certificate_max_bytes } =
+        endpoint.handshakes;
     if full + resumed == 0 {
         return Facts::from([("incomplete", Fact::Text("no handshake was completed".into()))]);
     }
@@ -109,6 +110,13 @@ fn of_handshakes(endpoint: &EndpointTally) -> Facts {
     }
     if times.count() > 0 {
         facts.insert("p50_ns", Fact::Ns(times.quantile_ns(0.5)));
+    }
+    if again.count() > 0 {
+        facts.insert("hello_retries", Fact::Count(again.count()));
+        facts.insert("again_p50_ns", Fact::Ns(again.quantile_ns(0.5)));
+    }
+    if u64::from(certificate_max_bytes) > INITIAL_WINDOW_BYTES {
+        facts.insert("long_chain", Fact::Text("more than the initial window".into()));
     }
     if certificate_max_bytes > 0 {
         facts.insert("certificate_bytes", Fact::Bytes(certificate_max_bytes.into()));

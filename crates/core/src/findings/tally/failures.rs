@@ -2,7 +2,7 @@
 //! or the request was never answered or not even acknowledged.
 
 use crate::app::{ErrorCode, Protocol};
-use crate::findings::causes::no_answer::{AT_ONCE, CLOSED};
+use crate::findings::causes::no_answer::{AT_ONCE, BEHIND_FIN, CLOSED};
 use crate::findings::failed_upstream;
 use crate::findings::left_waiting::{self, Ended, HELLOS, LeftWaiting};
 use crate::findings::scene::Scene;
@@ -82,6 +82,9 @@ fn client_closed_first(connection: &Connection) -> bool {
 pub(super) fn replaced(connection: &Connection, exchange: &Exchange) -> Option<(Cause, Side)> {
     match exchange.outcome {
         Outcome::Answered | Outcome::Error(_) => None,
+        Outcome::Unacknowledged if exchange.behind_fin => {
+            Some((Cause::RetransmissionTimeout, Side::Client))
+        }
         Outcome::Unacknowledged => unheard::provisional(connection, exchange)
             .map(|_| (Cause::RetransmissionTimeout, Side::Client)),
         _ => {
@@ -139,6 +142,16 @@ impl Tally {
                 let chain =
                     Chain::of(Cause::ErrorResponses, sender, cost_ns(exchange), gap(exchange));
                 self.cause(connection, exchange, &chain);
+            }
+            Outcome::Unacknowledged if exchange.behind_fin => {
+                let (wall_ns, covered) = (exchange.wall_ns(), exchange.ledger.ledger());
+                self.unanswered(
+                    connection,
+                    exchange,
+                    exchange.last,
+                    (wall_ns, &covered),
+                    BEHIND_FIN,
+                );
             }
             Outcome::Unacknowledged => self.unacknowledged(connection, exchange),
             Outcome::Unclear => self.half_closed(connection, exchange, true),

@@ -139,11 +139,11 @@ fn left_over(figure: &Figure) -> String {
 }
 
 /// Returns whether the latency without the fault can be predicted. It cannot if all exchanges
-/// failed, if nothing in the capture shows how long they take without it, or if they wait for their
+/// failed or were never acknowledged, if nothing in the capture shows how long they take without it, or if they wait for their
 /// turn in any case.
 pub(super) fn is_predicted(finding: &Finding) -> bool {
     let in_vain = finding.cause.makes_exchanges_fail() || finding.counterfactual.likely.max_ns == 0;
-    let unknown = ["unmeasured", "turn_ns"];
+    let unknown = ["unmeasured", "turn_ns", "given_up"];
     let is_measured = finding.facts.iter().all(|(name, _)| !unknown.contains(name));
     is_fault(finding) && finding.lost_ns > 0 && !in_vain && is_measured
 }

@@ -1,7 +1,7 @@
 //! What the end of a connection, or of the capture, shows of the exchange in progress: how it ended,
 //! and who was waiting for what.
 
-use crate::app::{Framer, Protocol};
+use crate::app::{CANCEL, Framer, Protocol};
 use crate::judge::thresholds::{APPLICATION_TIMEOUT_MIN_NS, HOST_DELAY_MAX_NS, RTO_INITIAL_NS};
 use crate::judge::{Gap, Recovery};
 use crate::model::{Outcome, Owner, Sighting};
@@ -59,9 +59,11 @@ impl AtEnd<'_> {
         let by = self.ending.closed_first(self.senders);
         let has_begun =
             self.timeline.exchanges.front().is_some_and(|exchange| exchange.response_seen);
-        let ends_with_it = by == Some(Side::Server) && self.framer.ends_with_connection();
+        let ends_with_it = self.framer.ends_with_connection()
+            && (by == Some(Side::Server) || self.had_all_when_it_closed());
         match by {
             _ if self.lacks_answers() => Outcome::Unseen,
+            Some(Side::Server) if self.asks_for_close() => Outcome::Answered,
             // A handshake without a request is complete.
             _ if self.may_be_over() || self.timeline.exchanges.is_ready() => Outcome::Answered,
             _ if has_begun && (ends_with_it || self.framer.has_last_chunk()) => Outcome::Answered,
@@ -72,6 +74,25 @@ impl AtEnd<'_> {
             Some(by) => self.outcome_of_end(by),
             None => Outcome::Open,
         }
+    }
+
+    /// Returns whether the message in progress is one to which its server closes without a reply
+    /// (PostgreSQL, "Canceling Requests in Progress").
+    fn asks_for_close(&self) -> bool {
+        self.framer.protocol() == Protocol::Postgres
+            && self.timeline.exchanges.front().is_some_and(|it| &*it.kind == CANCEL)
+    }
+
+    /// Returns whether the client closed when it had all that the server ever sent, not by a timeout, and
+    /// the server closed as well. A body without an announced length is complete then (RFC 9112 §6.3).
+    fn had_all_when_it_closed(&self) -> bool {
+        let server = &self.senders[Side::Server];
+        let [client_ns, server_ns] = self.ending.fin_ns;
+        let waited_ns = client_ns.map(|left_ns| left_ns.saturating_sub(server.last.time_ns));
+        server_ns.is_some()
+            && server.space.fin() == Some(server.space.nxt)
+            && self.ending.fin_acks[Side::Client] >= server.space.nxt
+            && waited_ns.is_some_and(|ns| ns < APPLICATION_TIMEOUT_MIN_NS)
     }
 
     /// Returns how the exchange in progress ended, if a FIN of `by` ended it before its response was
@@ -163,12 +184,20 @@ impl AtEnd<'_> {
             && self.closes_behind_message()
     }
 
+    /// Returns whether the request in progress, of a protocol that shows its requests, came behind the
+    /// server's FIN, which the client had acknowledged: it can get no answer.
+    pub(super) fn asks_behind_fin(&self) -> bool {
+        let front = self.timeline.exchanges.front();
+        self.framer.is_http() && front.is_some_and(|it| it.behind_fin && it.asks())
+    }
+
     /// Returns the data that the client of the exchange in progress sent again and again, without
-    /// any answer. A server that had closed has received a request, or will never see it.
+    /// any answer. A server that had closed has received a request, or will never see it; but what comes
+    /// behind its acknowledged FIN it has not received if it never acknowledges it.
     pub(super) fn unacknowledged_request(&self) -> Option<Tail> {
         let waits =
             self.timeline.exchanges.front().is_some_and(|it| it.asks() && !it.response_seen);
-        let has_closed = self.ending.fin_ns[Side::Server].is_some();
+        let has_closed = self.ending.fin_ns[Side::Server].is_some() && !self.asks_behind_fin();
         let is_watched = self.senders[Side::Server].volume.has_packets();
         let client = &self.senders[Side::Client];
         let tail = client.history().losses.tail_from(client.space.una_seen())?;
@@ -369,9 +398,9 @@ impl AtEnd<'_> {
     /// client waited for that: it gave up then, or the capture ended.
     pub(super) fn unacknowledged_until(&self) -> Option<(Tail, Sighting)> {
         let tail = self.unacknowledged_request()?;
-        let left = self.ending.reset.filter(|reset| reset.from == Side::Client);
-        let left = self.ending.fin[Side::Client].or(left);
-        let last = left.filter(|left| left.time_ns >= tail.last.time_ns).unwrap_or(tail.last);
+        let reset = self.ending.reset.filter(|reset| reset.from == Side::Client);
+        let mut left = self.ending.fin[Side::Client].into_iter().chain(reset);
+        let last = left.find(|left| left.time_ns >= tail.last.time_ns).unwrap_or(tail.last);
         Some((tail, last))
     }
 }

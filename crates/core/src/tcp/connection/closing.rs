@@ -177,13 +177,14 @@ impl Connection {
         if self.timeline.exchanges.front().is_some() {
             apply_pending_acks(&mut self.senders, &self.path, reset.time_ns);
             let cut = self.at_end().is_upload_cut_by(side);
-            let over = !cut && self.at_end().was_over_before_reset_of(side)
+            let unacknowledged =
+                side == Side::Client && self.at_end().unacknowledged_request().is_some();
+            let is_in_vain = unacknowledged && self.at_end().asks_behind_fin();
+            let over = !cut && !is_in_vain && self.at_end().was_over_before_reset_of(side)
                 || self.at_end().refuses_what_was_left();
             if cut {
                 self.timeline.reopen_response();
             }
-            let unacknowledged =
-                side == Side::Client && self.at_end().unacknowledged_request().is_some();
             let outcome = match () {
                 () if self.at_end().lacks_answers() => Outcome::Unseen,
                 () if over => Outcome::Answered,
@@ -219,7 +220,8 @@ impl Connection {
             let position = senders[Side::Server].space.nxt;
             settle_pauses(timeline, &cold.ending(), position, rtt_client_ns);
             let leg_ns = cold.ending().last_leg_ns(rtt_client_ns, timeline.exchanges.front());
-            timeline.close(leg_ns, outcome);
+            let not_due = timeline.close(leg_ns, outcome);
+            cold.count_not_due(not_due);
         }
     }
 
@@ -319,7 +321,8 @@ impl Connection {
         let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
         let position = self.senders[Side::Server].space.nxt;
         settle_pauses(&mut self.timeline, &self.cold.ending(), position, rtt_client_ns);
-        self.timeline.close(rtt_client_ns, outcome);
+        let not_due = self.timeline.close(rtt_client_ns, outcome);
+        self.cold.count_not_due(not_due);
     }
 }
 

@@ -40,6 +40,8 @@ pub(super) struct ColdState {
     pub other_answer: Option<Box<Segment>>,
     /// Number of RSTs that their receivers ignored.
     pub ignored_resets: u32,
+    /// Number of requests without an answer that came behind one with which the connection ends.
+    pub not_due: u8,
     /// RSTs after which the client sent the SYN that they refused again: their number, and the last.
     pub refusals: Option<Box<(u32, Sighting)>>,
     /// Defects of the capture, if there are any.
@@ -80,6 +82,7 @@ impl ColdState {
             refused: _,
             other_answer: _,
             ignored_resets: _,
+            not_due: _,
             refusals: _,
             faults,
             kept,
@@ -147,6 +150,18 @@ impl Cold {
     /// Number of RSTs that their receivers ignored, since the connection went on.
     pub fn ignored_resets(&self) -> u64 {
         self.get().map_or(0, |cold| cold.ignored_resets.into())
+    }
+
+    /// Counts requests without an answer that came behind one with which the connection ends.
+    pub(super) fn count_not_due(&mut self, count: u8) {
+        if count > 0 {
+            self.get_or_create().not_due = count;
+        }
+    }
+
+    /// Number of requests without an answer that came behind one with which the connection ends.
+    pub fn not_due(&self) -> u64 {
+        self.get().map_or(0, |cold| cold.not_due.into())
     }
 
     /// Returns whether no exchange waited for the byte at `position` of `side`.

@@ -26,6 +26,7 @@ impl Connection {
             rests: false,
             positions: self.senders.each_ref().map(|sender| sender.space.nxt),
             recording: self.cold.recording(),
+            server_closed: self.senders[Side::Server].has_told_its_end(),
             client_closed: self.cold.ended().is_some_and(|it| it.fin_ns[Side::Client].is_some()),
         }
     }

@@ -493,12 +493,13 @@ impl Connection {
         if paused_ns.is_some_and(|since_ns| self.awaited().is_unsolicited(since_ns)) {
             // A TLS record outside of exchanges after a pause is the alert that ends the
             // connection.
-            let is_unsolicited =
-                self.framer.protocol() != Protocol::Tls && !self.framer.is_in_tls();
+            let is_unsolicited = self.framer.protocol() != Protocol::Tls
+                && !self.framer.is_in_tls()
+                && !self.framer.is_ended_idle();
             return Meaning::Aside { is_unsolicited };
         }
         if possible.may_be_unasked && self.framer.is_set_aside() {
-            return Meaning::Aside { is_unsolicited: true };
+            return Meaning::Aside { is_unsolicited: !self.framer.is_ended_idle() };
         }
         Meaning::Awaited
     }

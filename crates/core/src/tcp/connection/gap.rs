@@ -2,7 +2,7 @@
 //! the knowledge.
 
 use crate::app::Framer;
-use crate::judge::thresholds::{CLOCKED_SEGMENTS, LINUX_RTO_MIN_NS};
+use crate::judge::thresholds::{CLOCKED_SEGMENTS, FEW_SEGMENTS, LINUX_RTO_MIN_NS};
 use crate::judge::{
     AckTrigger, Acks, Bottleneck, Gap, Losses, NagleEvidence, Pace, ProtocolState, Repair, Turn,
     Unsent,
@@ -147,7 +147,10 @@ impl Knowledge<'_> {
     fn acks_in_gap(&self, side: Side, since: &SinceDeparture) -> Acks {
         let last = since.acks.last.map(|ack| self.unless_it_closes(side.peer(), ack));
         let queued_ns = self.senders[side.peer()].clock.queued_ns();
-        Acks { last, queued_ns, ..since.acks }
+        let sender = &self.senders[side];
+        let is_due = sender.space.flight() > FEW_SEGMENTS * sender.sizes.smss();
+        let uncaptured = last.is_none() && is_due && !self.pure_acks;
+        Acks { last, queued_ns, uncaptured, ..since.acks }
     }
 
     /// Time for which a queue before the vantage lengthens a silence of `side`, ns, as its timestamp shows.

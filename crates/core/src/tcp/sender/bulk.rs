@@ -153,6 +153,11 @@ impl Bulk {
         self.reader_is_behind = self.is_unread(window);
     }
 
+    /// Returns the greatest window offered so far: bytes, or the header's field if the scale is unknown.
+    pub fn widest_window(&self) -> u64 {
+        self.window_max
+    }
+
     /// Returns whether an offered `window` shows most of a buffer to be unread. An application that
     /// reads what arrives keeps the window as wide as before, since a receiver does not take back
     /// what it has offered (RFC 9293 §3.8.6).

@@ -232,6 +232,23 @@ impl InProgress {
         self.queue.only().is_some_and(|it| it.is_unanswered() && !it.in_handshake)
     }
 
+    /// Records that the server closes behind the response in progress: no answer to the requests behind that
+    /// is due.
+    pub(super) fn expect_no_more(&mut self) {
+        let waiting = self.queue.iter_mut().filter(|it| it.is_unanswered());
+        waiting.for_each(|exchange| exchange.not_due = true);
+    }
+
+    /// Drops the requests without an answer for which none is due; returns their number.
+    pub(super) fn drop_not_due(&mut self) -> u8 {
+        let mut count = 0;
+        for exchange in self.queue.iter_mut().filter(|it| it.not_due && it.is_unanswered()) {
+            (exchange.request_seen, exchange.asked) = (false, false);
+            count += 1;
+        }
+        count
+    }
+
     /// Records that the client's last message was no request: both sides closed after it.
     pub fn expect_nothing(&mut self) {
         if let Some(exchange) = self.queue.front_mut().filter(|it| it.is_unanswered()) {

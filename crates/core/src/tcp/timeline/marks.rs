@@ -43,6 +43,8 @@ impl Kept {
                 Self::Plain(Mark::Response { status, extent, software: None })
             }
             Mark::RequestStart => Self::Plain(Mark::RequestStart),
+            Mark::NotDue => Self::Plain(Mark::NotDue),
+            Mark::LastResponse => Self::Plain(Mark::LastResponse),
             Mark::RequestHeaderEnd { expects_continue } => {
                 Self::Plain(Mark::RequestHeaderEnd { expects_continue })
             }
@@ -54,6 +56,7 @@ impl Kept {
             Mark::RetryAfter { seconds } => Self::Plain(Mark::RetryAfter { seconds }),
             Mark::ResponseEnd => Self::Plain(Mark::ResponseEnd),
             Mark::HandshakeStart => Self::Plain(Mark::HandshakeStart),
+            Mark::HelloAgain => Self::Plain(Mark::HelloAgain),
             Mark::HandshakeEnd { resumed, certificate_bytes, is_tls13 } => {
                 Self::Plain(Mark::HandshakeEnd { resumed, certificate_bytes, is_tls13 })
             }

@@ -100,7 +100,7 @@ pub struct Seen {
     pub resets: Option<(Code, u64)>,
     /// The greatest window of the connection that the server has offered, bytes.
     pub connection_window_bytes: u32,
-    /// The waits of request bodies for windows, in order.
+    /// The waits of request bodies for windows, in order, without those for the server's first `SETTINGS`.
     pub waits: Vec<Wait>,
     /// `true` if the server's first bytes are those of an HTTP/1 response.
     pub is_http1: bool,
@@ -210,8 +210,19 @@ struct StreamWindow {
     left: i64,
     /// The greatest value of `left` so far.
     most: i64,
-    /// Begin of its wait, whether it waits for the connection's window, and the size of that window.
-    waits: Option<(Instant, bool, u32)>,
+    /// Its wait, if it has one.
+    waits: Option<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    since: Instant,
+    of_connection: bool,
+    /// The greatest size that the window had had before, bytes.
+    window_bytes: u32,
+    /// `true` if it began before the server had stated its windows: until then a client has those of the
+    /// standard (RFC 9113 §6.9.2), and waits for the first round trip, however large they are.
+    is_first: bool,
 }
 
 impl Windows {
@@ -219,21 +230,24 @@ impl Windows {
     fn judge(&mut self, seen: &mut Seen) {
         for stream in self.streams.values_mut() {
             let is_blocked = stream.left <= 0 || self.connection <= 0;
-            match (is_blocked, stream.waits) {
+            match (is_blocked, stream.waits.take()) {
                 (true, None) => {
                     let of_connection = stream.left > 0;
                     let own = size(stream.most);
-                    let most = if of_connection { seen.connection_window_bytes } else { own };
-                    stream.waits = Some((Instant::now(), of_connection, most));
+                    let window_bytes =
+                        if of_connection { seen.connection_window_bytes } else { own };
+                    let (since, is_first) = (Instant::now(), seen.settings.is_none());
+                    stream.waits = Some(Waiting { since, of_connection, window_bytes, is_first });
                 }
-                (false, Some((since, of_connection, window_bytes))) => {
-                    stream.waits = None;
-                    if seen.waits.len() < KEPT_MAX {
+                (true, waits) => stream.waits = waits,
+                (false, Some(waits)) => {
+                    if !waits.is_first && seen.waits.len() < KEPT_MAX {
+                        let Waiting { since, of_connection, window_bytes, .. } = waits;
                         let lasted = since.elapsed();
                         seen.waits.push(Wait { lasted, of_connection, window_bytes });
                     }
                 }
-                _ => {}
+                (false, None) => {}
             }
         }
     }
@@ -458,6 +472,21 @@ mod tests {
         observer.sends(&frame(DATA, END_STREAM, 1, &[0; 50]));
         observer.receives(&frame(WINDOW_UPDATE, 0, 1, &50_u32.to_be_bytes()));
         assert_eq!((observer.seen.waits.len(), wait.window_bytes), (1, 100));
+    }
+
+    #[test]
+    fn a_wait_for_the_first_settings_is_not_one_for_a_small_window() {
+        let mut observer = Observer::new();
+        observer.sends(&[0; PREFACE_BYTES]);
+        observer.sends(&frame(HEADERS, 4, 1, &[0; 20]));
+        observer.sends(&frame(DATA, 0, 1, &[0; WINDOW_BYTES as usize]));
+        observer.receives(&frame(SETTINGS, 0, 0, &parameter(4, 1_000_000)));
+        observer.receives(&frame(WINDOW_UPDATE, 0, 0, &1_000_000_u32.to_be_bytes()));
+        assert_eq!(observer.seen.waits, []);
+        // The next one is.
+        observer.sends(&frame(DATA, 0, 1, &[0; 1_000_000 - WINDOW_BYTES as usize]));
+        observer.receives(&frame(WINDOW_UPDATE, 0, 1, &50_u32.to_be_bytes()));
+        assert_eq!(observer.seen.waits.len(), 1);
     }
 
     #[test]

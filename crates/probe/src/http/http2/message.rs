@@ -5,8 +5,8 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request as Head, Uri, Version};
 
 use super::session::Http2Error;
-use crate::http::{Request, Response, RetryAfter};
-use crate::target::{Scheme, Target};
+use crate::http::{Request, Response, RetryAfter, grpc};
+use crate::target::{Ask, Scheme, Target};
 
 /// Fields of a connection, which HTTP/2 does not have (RFC 9113 §8.2.2).
 const OF_CONNECTION: [&str; 5] =
@@ -20,13 +20,15 @@ pub struct Prepared {
     headers: HeaderMap,
     /// The body.
     pub(super) body: Bytes,
+    /// `true` if it is a health check of gRPC.
+    pub(super) is_health_check: bool,
     /// Bytes of the names and values of its fields and of its body.
     bytes: usize,
 }
 
 impl Prepared {
     /// Translates a request to `target`: `Host` becomes `:authority`, fields of a connection are left
-    /// out, and names are in lower case.
+    /// out, and names are in lower case. A health check of gRPC has a method and a body of its own.
     ///
     /// # Errors
     /// The method, the path or a field is not valid.
@@ -35,18 +37,31 @@ impl Prepared {
         let is_host = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("host");
         let authority = request.headers.iter().find(is_host).map(|(_, value)| value.clone());
         let scheme = if target.scheme == Scheme::Https { "https" } else { "http" };
+        let is_health_check = target.ask == Ask::HealthCheck;
+        if is_health_check && (request.method != "GET" || !request.body.is_empty()) {
+            let why = "a health check of gRPC has a method and a body of its own";
+            return Err(Http2Error::Request(why.to_owned()));
+        }
+        let (method, body) = match is_health_check {
+            true => ("POST", grpc::health_check(target.service())),
+            false => (request.method.as_str(), request.body.clone()),
+        };
         let uri = Uri::builder()
             .scheme(scheme)
             .authority(authority.unwrap_or_else(|| target.authority()))
-            .path_and_query(target.path.as_str())
+            .path_and_query(if is_health_check { grpc::PATH } else { target.path.as_str() })
             .build()
             .map_err(|_| invalid("the URL"))?;
-        let method = request.method.parse().map_err(|_| invalid("the method"))?;
+        let method = method.parse().map_err(|_| invalid("the method"))?;
         let mut headers = HeaderMap::new();
         let own = concat!("tcpwhy/", env!("CARGO_PKG_VERSION"));
         headers.insert(http::header::USER_AGENT, HeaderValue::from_static(own));
-        if !request.body.is_empty() {
-            headers.insert(http::header::CONTENT_LENGTH, request.body.len().into());
+        if is_health_check {
+            headers.insert(http::header::TE, HeaderValue::from_static("trailers"));
+            let content_type = HeaderValue::from_static(grpc::CONTENT_TYPE);
+            headers.insert(http::header::CONTENT_TYPE, content_type);
+        } else if !body.is_empty() {
+            headers.insert(http::header::CONTENT_LENGTH, body.len().into());
         }
         let mut named = HeaderMap::new();
         for (name, value) in &request.headers {
@@ -63,8 +78,8 @@ impl Prepared {
         }
         headers.extend(named);
         let fields: usize = headers.iter().map(|(name, it)| name.as_str().len() + it.len()).sum();
-        let bytes = fields + uri.to_string().len() + request.body.len();
-        Ok(Prepared { method, uri, headers, body: request.body.clone().into(), bytes })
+        let bytes = fields + uri.to_string().len() + body.len();
+        Ok(Prepared { method, uri, headers, body: body.into(), is_health_check, bytes })
     }
 
     /// Returns the bytes of its fields and its body, before compression.

@@ -15,6 +15,7 @@ use super::frames::{Code, HEADER_BYTES, Seen, WINDOW_BYTES};
 use super::message::{Prepared, response};
 use super::pipe::Pipe;
 use crate::http::Response;
+use crate::http::grpc::HealthReader;
 
 /// Windows of this client for a stream and for the connection, bytes. What arrives is counted and
 /// discarded at once, so they take no memory, and they hold no server back: 16 MiB in 80 ms are
@@ -142,6 +143,8 @@ struct Exchange {
     answer: Response,
     body_bytes: u64,
     interim: u32,
+    /// Reads the answer to a health check of gRPC.
+    health: Option<HealthReader>,
 }
 
 /// A place for an exchange, with what wakes it.
@@ -234,6 +237,7 @@ impl Session {
             answer: Response::default(),
             body_bytes: 0,
             interim: 0,
+            health: request.is_health_check.then(HealthReader::default),
         };
         let index = self.free.pop().unwrap_or_else(|| self.add_slot());
         self.slots[index].exchange = Some(exchange);
@@ -375,7 +379,9 @@ impl Session {
         let header_bytes = bytes.observer.take_header_bytes(exchange.stream);
         let keep_alive = self.connection.is_some() && bytes.observer.seen.go_away.is_none();
         let wire_bytes = exchange.body_bytes + header_bytes;
-        Response { wire_bytes, keep_alive, ..std::mem::take(&mut exchange.answer) }
+        let health = exchange.health.as_ref().filter(|_| exchange.answer.status == 200);
+        let health = health.map(HealthReader::health);
+        Response { wire_bytes, keep_alive, health, ..std::mem::take(&mut exchange.answer) }
     }
 
     fn error(&self, error: &h2::Error) -> Http2Error {
@@ -419,6 +425,9 @@ impl Exchange {
             let Poll::Ready(head) = Pin::new(future).poll(context) else { return Poll::Pending };
             let (head, body) = head?.into_parts();
             self.answer = response(&head, is_terse);
+            if let Some(health) = &mut self.health {
+                health.fields(&head.headers);
+            }
             (self.response, self.body) = (None, Some(body));
             on(self.key, Event::Begun);
         }
@@ -428,7 +437,11 @@ impl Exchange {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => break,
                 Poll::Ready(Some(piece)) => {
-                    let length = piece?.len();
+                    let piece = piece?;
+                    let length = piece.len();
+                    if let Some(health) = &mut self.health {
+                        health.body(&piece);
+                    }
                     // The whole frame has taken window; its padding is released by the library.
                     body.flow_control().release_capacity(length)?;
                     self.body_bytes += (length + HEADER_BYTES) as u64;
@@ -439,8 +452,12 @@ impl Exchange {
         if body.is_end_stream() {
             return Poll::Ready(Ok(()));
         }
-        // Trailers are no part of what is reported, and end the stream.
-        body.poll_trailers(context).map_ok(drop)
+        // Trailers end the stream; only those of gRPC are part of what is reported.
+        let Poll::Ready(trailers) = body.poll_trailers(context) else { return Poll::Pending };
+        if let (Some(health), Some(trailers)) = (&mut self.health, trailers?) {
+            health.fields(&trailers);
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Sends as much of the body as the windows admit.

@@ -30,8 +30,8 @@ impl Worker<'_> {
     pub(super) fn open(&mut self, index: usize, now_ns: u64) {
         match self.stream(index) {
             Ok(stream) => {
-                let to_head = self.plan().request.method == "HEAD";
-                self.connections[index].open(stream, now_ns, to_head);
+                let plan = self.shared.plan;
+                self.connections[index].open(stream, now_ns, plan);
             }
             Err(failure) => self.fail(index, &failure),
         }
@@ -196,14 +196,14 @@ impl Worker<'_> {
             self.note_standstill(asked_ns, now_ns);
             self.last_answer_ns = now_ns;
             let latency_ns = now_ns - asked_ns;
-            self.outcome.answer(latency_ns, response.status, response.wire_bytes, at_ns);
+            self.outcome.answer(latency_ns, response, at_ns);
             let before = self.shared.answered.fetch_add(1, Ordering::Relaxed);
             if self.plan().heeds_limits
                 && let Some(limited) = Limited::of(response, before, Duration::from_nanos(at_ns))
             {
                 self.end(End::Limit(limited));
             }
-            self.judge(response.status, latency_ns, at_ns);
+            self.judge(response, latency_ns, at_ns);
             if self.outcome.server.is_none() {
                 self.outcome.server.clone_from(&response.server);
             }
@@ -214,11 +214,14 @@ impl Worker<'_> {
     }
 
     /// Counts an answer whose status is a failure, and ends the load as its guard says.
-    fn judge(&mut self, status: u16, latency_ns: u64, at_ns: u64) {
-        let guard = self.plan().guard;
+    fn judge(&mut self, response: &Response, latency_ns: u64, at_ns: u64) {
+        let (guard, status) = (self.plan().guard, response.status);
         if let Some(failure) = Failure::status(status)
             && !guard.is_some_and(|it| it.is_usual(status))
         {
+            self.outcome.fail(&failure, at_ns);
+        }
+        if let Some(failure) = response.health.and_then(Failure::health) {
             self.outcome.fail(&failure, at_ns);
         }
         let Some(guard) = guard else { return };

@@ -62,7 +62,7 @@ impl Worker<'_> {
         else {
             return;
         };
-        if let Err(failure) = connection.request(prepared.bytes()) {
+        if let Err(failure) = connection.begin_request(prepared.bytes()) {
             connection.asked_ns = Some(asked_ns);
             self.outcome.sent = self.outcome.sent.saturating_sub(1);
             return self.fail(index, &failure);

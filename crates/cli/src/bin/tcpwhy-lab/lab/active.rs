@@ -2,12 +2,14 @@
 //! namespace, as root and as a user without privileges, with the fault and without it.
 
 mod cases;
+mod situations;
 
 use super::verify::VerifyArgs;
 use crate::lab::error::Error;
 use cases::{ACTIVE, Active};
 use serde::Serialize;
 use serde_json::Value;
+use situations::{SITUATIONS, Situation};
 use std::fmt::Write;
 use std::process::ExitCode;
 use tcpwhy_cli::output;
@@ -46,13 +48,13 @@ struct Judged {
 ///
 /// # Errors Not root, or no such case.
 pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
-    let wanted = |it: &&Active| match asked.only.as_slice() {
+    let is_asked_for = |case: &str| match asked.only.as_slice() {
         [] => true,
-        names => names.iter().any(|name| name == it.case),
+        names => names.iter().any(|name| name == case),
     };
     cleanup::on_interrupt();
     let (mut judged, mut not_run) = (Vec::new(), Vec::new());
-    for active in ACTIVE.iter().filter(wanted) {
+    for active in ACTIVE.iter().filter(|it| is_asked_for(it.case)) {
         for task in verify::plan(&[active.case.to_owned()], false, asked.seed, asked.repeat)? {
             let label = active.label(task.seed);
             let before = judged.len();
@@ -63,12 +65,21 @@ pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
                     Err(error) => not_run.push(format!("{label}: {error}")),
                 }
             }
-            if !asked.no_progress {
-                let own = judged[before..].iter().filter(|it| counts(it) && !it.is_right);
-                let wrong: Vec<_> = own.map(wrong).collect();
-                let verdict = if wrong.is_empty() { "ok".to_owned() } else { wrong.join("; ") };
-                output::note(&format!("{label:<40} {verdict}"));
+            tell(asked, &label, &judged[before..]);
+        }
+    }
+    for situation in SITUATIONS.iter().filter(|it| is_asked_for(it.name)) {
+        for seed in asked.seed..asked.seed.saturating_add(asked.repeat) {
+            let label = format!("{}-{seed}", situation.name);
+            let before = judged.len();
+            for variant in [Variant::Faulty, Variant::Healthy] {
+                match examine_situation(situation, seed, variant) {
+                    Ok(said) => judged.extend(said),
+                    Err(Error::Lab(LabError::NotRoot)) => return Err(LabError::NotRoot.into()),
+                    Err(error) => not_run.push(format!("{label}: {error}")),
+                }
             }
+            tell(asked, &label, &judged[before..]);
         }
     }
     let shares = shares(&judged);
@@ -83,6 +94,61 @@ pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
     Ok(ExitCode::from(u8::from(!holds)))
 }
 
+/// Says how the reports on one server were judged, unless no progress is wanted.
+fn tell(asked: &VerifyArgs, label: &str, judged: &[Judged]) {
+    if !asked.no_progress {
+        let wrong: Vec<_> =
+            judged.iter().filter(|it| counts(it) && !it.is_right).map(wrong).collect();
+        let verdict = if wrong.is_empty() { "ok".to_owned() } else { wrong.join("; ") };
+        output::note(&format!("{label:<40} {verdict}"));
+    }
+}
+
+/// Examines the server of a situation as both users, and judges the reports.
+fn examine_situation(
+    situation: &'static Situation,
+    seed: u64,
+    variant: Variant,
+) -> Result<Vec<Judged>, Error> {
+    let (said, number) = situation.ask(seed, variant)?;
+    let mut judged = Vec::new();
+    for (report, user) in said.into_iter().zip(["root", "nobody"]) {
+        let report = report?;
+        let is_named = (situation.is_named)(&report, number);
+        let mut named: Vec<String> =
+            named(&report).iter().map(|(cause, role)| format!("{cause} ({role})")).collect();
+        let kinds = report["doctor"]["faults"].as_array().into_iter().flatten();
+        named.extend(kinds.map(|it| format!("fault {}", it["kind"])));
+        named.extend(is_named.then(|| situation.shows.to_owned()));
+        let has_fault = !faults(&report).is_empty();
+        judged.push(Judged {
+            case: situation.name,
+            is_tls: false,
+            label: format!("{}-{seed}", situation.name),
+            seed,
+            variant: variant.dir(),
+            user,
+            cause: situation.shows,
+            is_decided: true,
+            is_right: match variant {
+                Variant::Faulty => is_named,
+                Variant::Healthy => !is_named && !has_fault,
+            },
+            named,
+        });
+    }
+    Ok(judged)
+}
+
+/// Returns what a report states as a fault: in its findings, beside them, or as errors of a load.
+fn faults(report: &Value) -> Vec<String> {
+    let of_doctor = report["doctor"]["faults"].as_array().into_iter().flatten();
+    let of_load = report["errors"].as_object().into_iter().flat_map(|it| it.keys());
+    let found = named(report).into_iter().map(|it| it.0).filter(|it| is_fault(it));
+    let kinds = of_doctor.map(|it| it["kind"].to_string());
+    found.chain(kinds).chain(of_load.cloned()).collect()
+}
+
 /// Runs the doctor as both users and judges its reports.
 fn examine(
     active: &'static Active,
@@ -94,12 +160,12 @@ fn examine(
     let said = replacing_load(task.case, &params, task.seed, variant, ask)??;
     let mut judged = Vec::new();
     for (report, user) in said.into_iter().zip(["root", "nobody"]) {
-        let named = named(&report?);
+        let report = report?;
+        let named = named(&report);
         let is_cause = |it: &(String, String)| it.0 == active.cause.id() && it.1 == active.role;
-        let is_fault = |it: &(String, String)| is_fault(&it.0);
         let is_right = match variant {
             Variant::Faulty => named.iter().any(is_cause),
-            Variant::Healthy => !named.iter().any(|it| is_cause(it) || is_fault(it)),
+            Variant::Healthy => !named.iter().any(is_cause) && faults(&report).is_empty(),
         };
         judged.push(Judged {
             case: active.case,

@@ -12,6 +12,8 @@ pub struct Handshakes {
     pub resumed: u64,
     /// Number of exchanges that included a handshake of a version before TLS 1.3.
     pub older: u64,
+    /// Times from the first ClientHello to the second of those in which the server asked for a second one.
+    pub again: Histogram,
     /// Time that each handshake took.
     pub times: Histogram,
     /// Greatest certificate flight, bytes.
@@ -24,6 +26,9 @@ impl Handshakes {
             let time_ns = exchange.ledger.of(Owner::Tls);
             self.add(handshake.resumed, time_ns, handshake.certificate_bytes);
             self.older += u64::from(!handshake.is_tls13);
+            if handshake.again_ns > 0 {
+                self.again.record(handshake.again_ns);
+            }
         }
     }
 
@@ -40,6 +45,7 @@ impl Handshakes {
         self.resumed += other.resumed;
         self.older += other.older;
         self.times.merge(&other.times);
+        self.again.merge(&other.again);
         self.certificate_max_bytes = self.certificate_max_bytes.max(other.certificate_max_bytes);
     }
 }

@@ -156,14 +156,15 @@ impl Active {
 }
 
 /// Runs the command as root or as `nobody` with `input` and returns its report.
-fn report(stage: &Stage, is_root: bool, words: &[&str], input: &Path) -> Result<Value, Error> {
+pub fn report(stage: &Stage, is_root: bool, words: &[&str], input: &Path) -> Result<Value, Error> {
     let own = crate::lab::tcpwhy()?;
     let own = own.to_string_lossy();
     let program = if is_root { &*own } else { "setpriv" };
-    let resolv_conf = stage.dir().join("resolv.conf");
-    let mut command: Command = match resolv_conf.exists() {
-        true => dns::command(&stage.client, &resolv_conf, program),
-        false => stage.client.command(program),
+    let (resolv_conf, hosts) = (stage.dir().join("resolv.conf"), stage.dir().join("hosts"));
+    let mut command: Command = match (resolv_conf.exists(), hosts.exists()) {
+        (true, _) => dns::command(&stage.client, &resolv_conf, program),
+        (_, true) => dns::mounting(&stage.client, &hosts, "/etc/hosts", program),
+        _ => stage.client.command(program),
     };
     if !is_root {
         command.args(UNPRIVILEGED).arg(&*own);
