@@ -69,6 +69,7 @@ impl Asked {
         let analysing = Analysing {
             reporting,
             sockets: keywords.sockets,
+            keylog: None,
             vantages: keywords.vantages,
             threads: keywords.threads,
         };
