@@ -1,7 +1,7 @@
 //! Queues that multiply the round trip (RFC 8290 §1).
 
 use crate::judge::thresholds::{
-    AT_ONCE_PART, DELAYED_ACK_MIN_NS, HOST_DELAY_MAX_NS, INITIAL_WINDOW_BYTES, RATE_MARGIN_PART,
+    AT_ONCE_PART, HOST_DELAY_MAX_NS, INITIAL_WINDOW_BYTES, RATE_MARGIN_PART,
 };
 use crate::judge::{Gap, QueueDelay};
 use crate::model::{Cause, Owner, Slice};
@@ -28,9 +28,6 @@ pub(super) fn behind_flight(gap: &Gap) -> Slice {
         && AT_ONCE_PART * receiver_ns <= gap.rtt.base_ns;
     match gap.flight.before > INITIAL_WINDOW_BYTES {
         _ if !is_late => Slice::plain(Owner::Queueing, 0),
-        _ if is_beside_receiver && late_ns >= DELAYED_ACK_MIN_NS => {
-            Slice::of(Owner::DelayedAck, Cause::DelayedAck, late_ns)
-        }
         _ if is_beside_receiver => Slice::plain(Owner::DelayedAck, late_ns),
         true => queued(late_ns, gap.rtt.base_ns),
         false => Slice::plain(Owner::Queueing, late_ns),
