@@ -63,7 +63,11 @@ pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Fa
     }
     facts.extend(perhaps_distance(cause, endpoint));
     let is_unread = application::is_unread_in(cause);
-    if endpoint.round_trips.are_acknowledged_nearer(endpoint.connections) {
+    let (trips, connections) = (&endpoint.round_trips, endpoint.connections);
+    let wait_ns = cause.waits.quantile_ns(0.5);
+    if trips.are_acknowledged_nearer(connections)
+        || trips.may_be_behind_nearer(connections, wait_ns)
+    {
         facts.extend([nearer_host()]);
     }
     let left = cause.shown.count(LEFT);
