@@ -56,7 +56,7 @@ pub struct Target {
     pub port: u16,
     /// Path and query of the request line; `/` if the target names none.
     pub path: String,
-    /// What a request asks for, over the scheme's protocol.
+    /// The purpose of a request over the scheme's protocol.
     pub ask: Ask,
 }
 

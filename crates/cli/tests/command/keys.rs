@@ -28,7 +28,7 @@ const CAPTURES: [(&str, u64); 12] = [
     ("tls13_retry_chacha20", 1),
 ];
 
-/// What the program of most captures wrote where values belong: query, two headers, content.
+/// Values in most captures: of a query, of two headers, and of a body.
 const VALUES: [&str; 4] = ["q-3e8a4b17", "h-9c2f5d60", "c-5b7e9d31", "body-6f1d2c9a"];
 
 const DECRYPTION_SECRETS: u32 = 10;
@@ -164,6 +164,20 @@ fn keys_of_other_connections_are_named_as_missing() {
     let said = "The keys open 0 of 1 TLS connection; 1 has no secret in the key log.";
     assert!(observations.contains(said), "{observations}");
     assert_eq!(report["endpoints"], json(&[&closed])["endpoints"], "as without keys");
+}
+
+#[test]
+fn a_hello_retry_request_is_named_with_keys_and_without() {
+    let folder = Folder::new();
+    let capture = fs::read(file("tls13_retry_chacha20")).expect("a capture");
+    let closed = folder.join("closed.pcapng");
+    fs::write(&closed, only(&capture, |_, kind| kind != DECRYPTION_SECRETS)).expect("written");
+    for path in [file("tls13_retry_chacha20"), closed] {
+        let path = path.display().to_string();
+        let report = json(&[&path, "--min-share", "1", "--min-lost", "1us"]);
+        let facts = report["findings"].to_string();
+        assert!(facts.contains("\"hello_retries\""), "{path}: {facts}");
+    }
 }
 
 #[test]

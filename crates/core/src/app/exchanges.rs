@@ -56,7 +56,7 @@ enum Handshake {
     Ended,
 }
 
-/// What is known of the request in progress and of the end of the connection, one bit each.
+/// Facts about the request in progress and the end of the connection, one bit each.
 #[derive(Clone, Copy, Default)]
 struct Noted(u8);
 

@@ -16,14 +16,7 @@ const PRE_SHARED_KEY: u16 = 41;
 const ENCRYPT_THEN_MAC: u16 = 22;
 const SUPPORTED_VERSIONS: u16 = 43;
 
-/// Returns whether `message` begins with a HelloRetryRequest (§4.1.4): the server wants another ClientHello,
-/// mostly with a key share of a group that the first one offered none of.
-pub(super) fn asks_again(message: &[u8]) -> bool {
-    let random = message.get(RANDOM_AT..RANDOM_AT + RETRY.len());
-    message.first() == Some(&SERVER_HELLO) && random == Some(&RETRY)
-}
-
-/// What a ServerHello says that its connection's keys depend on.
+/// The parts of a ServerHello on which the keys of its connection depend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ServerHello {
     /// Its random value.
@@ -34,7 +27,8 @@ pub(super) struct ServerHello {
     pub version: [u8; 2],
     /// The version is TLS 1.3.
     pub is_tls13: bool,
-    /// It is a HelloRetryRequest, behind which the client says hello again.
+    /// It is a HelloRetryRequest (§4.1.4): the server wants another ClientHello, mostly with a key share of a
+    /// group that the first one offered none of.
     pub is_retry: bool,
     /// It chooses a pre-shared key (§4.2.11), which resumes a session.
     pub has_pre_shared_key: bool,
@@ -165,8 +159,8 @@ mod tests {
     #[test]
     fn a_retry_is_known_by_its_random_value() {
         let [retry, hello] = [hello(&RETRY, &[(43, &[3, 4])]), hello(&[7; 8], &[(43, &[3, 4])])];
-        assert!(asks_again(&retry) && !asks_again(&hello));
-        assert!(!asks_again(&retry[..RANDOM_AT + RETRY.len() - 1]));
+        let is_retry = |message: &[u8]| ServerHello::read(message).map(|hello| hello.is_retry);
+        assert_eq!([is_retry(&retry), is_retry(&hello)], [Some(true), Some(false)]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub use inside::Opening;
 use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
-use super::hello::{ServerHello, asks_again};
+use super::hello::ServerHello;
 use crate::wire::{BySide, Side};
 
 const HEADER_BYTES: usize = 5;
@@ -340,10 +340,16 @@ impl Tls {
             return None;
         }
         let Reading { bytes, wanted, record_bytes } = *self.reading.take()?;
-        let resumes = ServerHello::read(&bytes).and_then(|hello| hello.resumes_session());
-        self.resumes_session = resumes.or(self.resumes_session);
-        self.wants_hello |= asks_again(&bytes);
+        if let Some(hello) = ServerHello::read(&bytes) {
+            self.server_hello(&hello);
+        }
         Some((record_bytes - wanted) as u64)
+    }
+
+    /// Processes a ServerHello.
+    fn server_hello(&mut self, hello: &ServerHello) {
+        self.resumes_session = hello.resumes_session().or(self.resumes_session);
+        self.wants_hello |= hello.is_retry;
     }
 
     /// Processes missing bytes: a ServerHello and an alert are dispensable.

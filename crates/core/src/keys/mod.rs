@@ -29,7 +29,7 @@ pub type Random = [u8; 32];
 /// [`Keys::left_out`] counts the rest.
 pub const KEYS_MAX: usize = 1 << 16;
 
-/// What a secret is for: the labels of a key log (RFC 9850 §2.1, §2.2).
+/// The purpose of a secret, as the label in a key log states it (RFC 9850 §2.1, §2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Label {
     /// The master secret of TLS 1.2.

@@ -57,7 +57,7 @@ struct Cbc {
     encrypt_then_mac: bool,
 }
 
-/// What a record holds.
+/// The content of an opened record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlainRecord {
     /// Its content type.
@@ -66,7 +66,7 @@ pub struct PlainRecord {
     pub range: Range<usize>,
 }
 
-/// What TLS 1.2 derives its keys from, besides the master secret.
+/// The values from which TLS 1.2 derives its keys, besides the master secret.
 #[derive(Clone, Copy)]
 pub struct Tls12<'a> {
     /// The random values of both hellos.
@@ -234,7 +234,7 @@ impl Drop for Protection {
     }
 }
 
-/// What AEAD ciphers and MACs of TLS 1.2 protect besides the content (RFC 5246 §6.2.3.1, §6.2.3.3):
+/// Returns the data that AEAD ciphers and MACs of TLS 1.2 protect besides the content (RFC 5246 §6.2.3.1, §6.2.3.3):
 /// sequence number, type, version, and a length.
 fn additional_data(sequence: u64, header: &[u8; HEADER_BYTES], length: usize) -> [u8; 13] {
     let mut data = [0; 13];

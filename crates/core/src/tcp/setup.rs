@@ -202,11 +202,6 @@ impl Setup {
         self.marks().has(SynMarks::UNSCALED)
     }
 
-    /// Returns whether the client's SYN was seen, and does not offer window scaling.
-    pub fn offers_no_scaling(&self) -> bool {
-        self.steps.has(HandshakeStep::Syn) && !self.marks().has(SynMarks::WINDOW_SCALE)
-    }
-
     /// Records whether `side` offers SACK in its SYN (RFC 2018 §2).
     pub fn note_sack(&mut self, side: Side, offers: bool) {
         let bit = if side == Side::Client { SynMarks::SACK } else { SynMarks::SERVER_SACK };

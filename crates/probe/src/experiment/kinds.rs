@@ -454,7 +454,7 @@ fn judged(kind: Kind, context: &Context<'_>, pairs: &Pairs) -> Experiment {
 mod tests {
     use super::Kind;
 
-    /// What a row does not have: its words, and its place in the list of `docs/outside.md`.
+    /// Each row needs two things elsewhere: its words, and its place in the list of `docs/outside.md`.
     #[test]
     fn every_kind_has_its_words_and_is_documented() {
         let document = include_str!("../../../../docs/outside.md");

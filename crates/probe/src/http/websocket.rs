@@ -8,7 +8,7 @@ use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use super::{Request, ResponseError};
 use crate::target::{Ask, Target};
 
-/// What the server appends to the key (§1.3).
+/// The text that the server appends to the key (§1.3).
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// The field that states the key.
 const KEY: &str = "Sec-WebSocket-Key";

@@ -1,4 +1,4 @@
-//! What the records of a TLS connection hold, whose secrets are known.
+//! The content of TLS records, where the secrets of their connection are known.
 //!
 //! Read first: RFC 8446 §4.4.4, §4.5, §4.6.3 and §7.1 (which messages change the keys), RFC 5246 §7.1.
 //!
@@ -110,6 +110,13 @@ impl Default for Direction {
     }
 }
 
+/// Opened records are wiped, also where the connection ends within one.
+impl Drop for Direction {
+    fn drop(&mut self) {
+        self.record.zeroize();
+    }
+}
+
 /// A connection whose secrets are known, or may be once its hellos have passed.
 #[derive(Clone)]
 pub(in crate::app) struct Inside {
@@ -186,7 +193,7 @@ impl Inside {
     /// Begins to collect a record of `from` with this `header`, which begins at `start` of the push.
     pub fn begin(&mut self, from: Side, header: &[u8; HEADER_BYTES], start: usize) {
         let direction = &mut self.directions[from];
-        direction.record.clear();
+        direction.record.zeroize();
         direction.record.extend_from_slice(header);
         let [.., high, low] = *header;
         direction.record_bytes = HEADER_BYTES + usize::from(u16::from_be_bytes([high, low]));

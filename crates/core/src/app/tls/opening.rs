@@ -3,7 +3,6 @@
 use super::inside::{Content, Inside};
 use super::{APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, HEADER_BYTES, Opening, Tickets, Tls};
 use crate::app::exchanges::{Feed, Lost};
-use crate::app::hello::ServerHello;
 use crate::wire::Side;
 
 impl Tls {
@@ -77,7 +76,7 @@ impl Tls {
         if let Some(inside) = &mut self.inside {
             inside.begin(from, &header, start);
         }
-        // What a handshake record means is known from its header.
+        // The header of a handshake record shows its meaning.
         if content == HANDSHAKE {
             self.record(from, content, u16::from_be_bytes(length), feed)?;
         }
@@ -90,8 +89,10 @@ impl Tls {
         let (content, length) = inside.header(from);
         let is_protected = inside.is_protected(from, content);
         let taken = inside.take(from);
-        let resumes = inside.server_hello().and_then(ServerHello::resumes_session);
-        self.resumes_session = resumes.or(self.resumes_session);
+        let (hello, is_tls13) = (inside.server_hello().copied(), inside.is_tls13());
+        if let Some(hello) = hello.filter(|_| from == Side::Server && content == HANDSHAKE) {
+            self.server_hello(&hello);
+        }
         match taken {
             Ok(Content::Handshake { is_finished }) if content == APPLICATION_DATA => {
                 self.opened_handshake(from, length, is_finished, feed);
@@ -99,7 +100,7 @@ impl Tls {
             Ok(Content::Clear | Content::Handshake { .. }) => {}
             Ok(Content::Application(range)) => {
                 if !self.done && from == Side::Client {
-                    self.tls13 = inside.is_tls13();
+                    self.tls13 = is_tls13;
                     self.handshake_end(feed);
                 }
                 self.greets |= from == Side::Server && !feed.has_begun();

@@ -59,7 +59,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             proof.add_fact(DROPPED, Fact::Text(dropped.into()));
         }
         // The server may not use what the SYN does not offer (RFC 7323 §2.2).
-        if setup.offers_no_scaling() {
+        if setup.frames().syn.is_some() && !setup.marks().has(SynMarks::WINDOW_SCALE) {
             proof.add_fact("unoffered", Fact::Text("has no window scale option".into()));
         }
     }

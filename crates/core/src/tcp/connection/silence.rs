@@ -249,7 +249,7 @@ impl Connection {
                 as u32;
         gap.losses.missing.count = gap.losses.missing.count.max(unseen);
         gap.repair.unseen |= unseen > 0;
-        // What the capture does not show may be the answer.
+        // The answer may be among the bytes that the capture does not show.
         gap.behind_hole = unseen > 0;
         if forgotten {
             // A host that no longer knows the connection does not wait.

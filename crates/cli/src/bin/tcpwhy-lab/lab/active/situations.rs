@@ -65,8 +65,7 @@ pub const SITUATIONS: [Situation; 6] = [
         number: |rng| rng.between(2, 6),
         serve: |stage, number, seed| python(stage, "workers", number, seed),
         is_named: |report, workers| {
-            let said = format!("It works on about {workers} requests at a time");
-            all(&report["doctor"]["notes"]).any(|it| it.to_string().contains(&said))
+            has_note(report, &format!("It works on about {workers} requests at a time"))
         },
     },
     Situation {
@@ -84,8 +83,7 @@ pub const SITUATIONS: [Situation; 6] = [
         number: |rng| rng.between(2, 5),
         serve: |stage, number, _| nginx(stage, number),
         is_named: |report, limit| {
-            let said = format!("it allows {limit} streams at once, so the others queue");
-            all(&report["doctor"]["notes"]).any(|it| it.to_string().contains(&said))
+            has_note(report, &format!("it allows {limit} streams at once, so the others queue"))
         },
     },
     Situation {
@@ -100,6 +98,11 @@ pub const SITUATIONS: [Situation; 6] = [
 
 fn all(values: &Value) -> impl Iterator<Item = &Value> {
     values.as_array().into_iter().flatten()
+}
+
+/// Returns whether a note of the doctor contains `words`.
+fn has_note(report: &Value, words: &str) -> bool {
+    all(&report["doctor"]["notes"]).any(|it| it.to_string().contains(words))
 }
 
 fn has_fault(report: &Value, kind: &str) -> bool {
@@ -128,7 +131,7 @@ impl Situation {
         let stage = Stage::build(params, None)?;
         let faulty = (variant == Variant::Faulty).then_some(number);
         let reports = [true, false].map(|is_root| {
-            // Some do what they do once.
+            // A server that stands still does so once, so each report gets a new one.
             let (_server, host) = (self.serve)(&stage, faulty, seed)?;
             let url = format!("http://{host}:{PORT}/");
             let mut words: Vec<&str> = self.words.to_vec();
