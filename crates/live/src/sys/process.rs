@@ -172,8 +172,14 @@ static MODES: OnceLock<libc::termios> = OnceLock::new();
 
 /// Makes the terminal at standard input pass each key at once and not show it (termios(3)). Ctrl-C
 /// stays a signal; the keys that stop or abort a process, which would leave it so, have no effect.
-/// Does nothing if standard input is no terminal.
+/// Does nothing if standard input is no terminal, or if it controls this process and has it in the
+/// background, where a change of the modes would stop it.
 pub fn silence_keys() {
+    // SAFETY: both calls only read.
+    let (foreground, own) = unsafe { (libc::tcgetpgrp(0), libc::getpgrp()) };
+    if foreground >= 0 && foreground != own {
+        return;
+    }
     // SAFETY: all bytes zero are a valid `termios`.
     let mut modes: libc::termios = unsafe { std::mem::zeroed() };
     // SAFETY: it writes one `termios`.
