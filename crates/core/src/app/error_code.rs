@@ -46,8 +46,9 @@ const REDIS_CLIENTS: &[u8] = b"ERR max number of clients reached";
 /// SQLSTATE of a statement that was cancelled (PostgreSQL, appendix A).
 const QUERY_CANCELED: [u8; 5] = *b"57014";
 
-/// Beginning of the message of one that was cancelled upon a request, and not by a limit of time
-/// (`src/backend/tcop/postgres.c`).
+/// Beginning of its message, in English, and of that of one which was cancelled upon a request, and not by a
+/// limit of the server (`src/backend/tcop/postgres.c`).
+const POSTGRES_CANCELS: &[u8] = b"Mcanceling statement due to ";
 const POSTGRES_CANCELLED: &[u8] = b"Mcanceling statement due to user";
 
 /// Returns the code at the beginning of a Redis error, after its `-`, if it is one of Redis itself.
@@ -72,7 +73,8 @@ pub enum ErrorCode {
     Grpc(u16),
     /// SQLSTATE of PostgreSQL's ErrorResponse.
     SqlState([u8; 5]),
-    /// The error with which PostgreSQL ends a statement upon a CancelRequest (SQLSTATE 57014).
+    /// The error with which PostgreSQL ends a statement that was cancelled (SQLSTATE 57014), unless its
+    /// message states a limit of the server. The message may be in any language.
     PostgresCancelled,
     /// Error number of MySQL's ERR packet.
     Mysql(u16),
@@ -133,8 +135,10 @@ impl ErrorCode {
         let code = fields.split(|&byte| byte == 0).find_map(|field| field.strip_prefix(b"C"));
         let code = code.filter(|code| code.iter().all(u8::is_ascii_alphanumeric));
         let code = code.and_then(|code| <[u8; 5]>::try_from(code).ok());
-        let mut texts = fields.split(|&byte| byte == 0);
-        if code == Some(QUERY_CANCELED) && texts.any(|it| it.starts_with(POSTGRES_CANCELLED)) {
+        let says = |text: &[u8]| fields.split(|&byte| byte == 0).any(|it| it.starts_with(text));
+        // Only a message in English states a limit of the server.
+        let is_limit = says(POSTGRES_CANCELS) && !says(POSTGRES_CANCELLED);
+        if code == Some(QUERY_CANCELED) && !is_limit {
             return Self::PostgresCancelled;
         }
         Self::SqlState(code.unwrap_or(*b"XX000"))
@@ -217,7 +221,7 @@ impl fmt::Display for ErrorCode {
             Self::Http(status) => write!(f, "{status}"),
             Self::Grpc(status) => write!(f, "gRPC {status}"),
             Self::SqlState(code) => write!(f, "SQLSTATE {}", String::from_utf8_lossy(code)),
-            Self::PostgresCancelled => f.write_str("SQLSTATE 57014, cancelled upon request"),
+            Self::PostgresCancelled => f.write_str("SQLSTATE 57014, cancelled"),
             Self::Mysql(number) => write!(f, "MySQL {number}"),
             Self::Redis(word) => {
                 let end = word.iter().position(|&byte| byte == 0).unwrap_or(word.len());
@@ -380,6 +384,9 @@ mod tests {
         assert_eq!(full, Some(ErrorCode::RedisClients));
         let cancelled = b"SERROR\0VERROR\0C57014\0Mcanceling statement due to user req";
         assert_eq!(ErrorCode::of_postgres(cancelled), ErrorCode::PostgresCancelled);
+        let translated = "SFEHLER\0VERROR\0C57014\0Mstorniere Anfrage wegen Benutzeraufforderung";
+        let translated = ErrorCode::of_postgres(translated.as_bytes());
+        assert_eq!(shown(Some(translated)).as_deref(), Some("SQLSTATE 57014, cancelled"));
         let timed_out = b"SERROR\0VERROR\0C57014\0Mcanceling statement due to statemen";
         assert_eq!(ErrorCode::of_postgres(timed_out).to_string(), "SQLSTATE 57014");
         let cut = ErrorCode::of_postgres(b"SERROR\0C42<p\0");

@@ -30,7 +30,8 @@ pub enum Subject {
     MailForNow,
     /// A mail that is refused.
     Mail,
-    /// Nothing: someone asked for this end (PostgreSQL's CancelRequest, MySQL's `KILL QUERY`).
+    /// The end of a statement that someone asked for (PostgreSQL's CancelRequest, MySQL's `KILL QUERY`), or
+    /// that a limit of time brought about.
     Cancelled,
     /// Anything else.
     Other,

@@ -174,7 +174,8 @@ pub(super) fn request_line(line: &[u8]) -> Option<(&[u8], &[u8])> {
 /// Returns the status code of a status line (RFC 9112 §4).
 #[inline]
 pub(crate) fn status_line(line: &[u8]) -> Option<u16> {
-    let [b'H', b'T', b'T', b'P', b'/', b'1', b'.', _, b' ', digits @ ..] = line else {
+    // Any digit is a minor version (§2.3); another byte is damage.
+    let [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'0'..=b'9', b' ', digits @ ..] = line else {
         return None;
     };
     let status = digits.first_chunk::<3>().filter(|it| it.iter().all(u8::is_ascii_digit))?;

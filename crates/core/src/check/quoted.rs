@@ -100,6 +100,7 @@ pub(super) const OF_STATE: &[&str] = &[
 
 /// Numbers of packets, or of events that take a packet each.
 pub(super) const COUNTS: &[&str] = &[
+    "all_resumed",
     "ahead",
     "accepted",
     "after_idle",
@@ -188,12 +189,15 @@ pub(super) const COUNTS: &[&str] = &[
     "rounds",
     "rows",
     "silent",
+    "servfail",
+    "not_allowed",
     "seen_away",
     "sent_again",
     "several",
     "silent_others",
     "slow",
     "sources",
+    "saved",
     "spurious",
     "stalled",
     "syn_ack_repeats",
@@ -209,6 +213,7 @@ pub(super) const COUNTS: &[&str] = &[
     "unanswered",
     "unread",
     "unstated",
+    "unused",
     "unheard",
     "unheard_answers",
     "unheard_behind",
@@ -243,6 +248,7 @@ pub(super) const ESTIMATES: &[&str] = &[
     "rate_bps",
     "read_bps",
     "unheard_bytes",
+    "upload",
     "window_bytes",
 ];
 
@@ -273,6 +279,7 @@ pub(super) const WORDS: &[&str] = &[
     "both_types",
     "by_fin",
     "caller",
+    "cancels",
     "client_certificate",
     "cause",
     "closed_port",
@@ -281,6 +288,7 @@ pub(super) const WORDS: &[&str] = &[
     "deaf",
     "dropped",
     "dropper",
+    "expectation",
     "explained",
     "failed_how",
     "far_side",
@@ -306,6 +314,7 @@ pub(super) const WORDS: &[&str] = &[
     "limit",
     "lines",
     "long_chain",
+    "loopback",
     "misread",
     "mute_host",
     "no_tls",

@@ -49,6 +49,8 @@ pub struct QueryFlags {
     pub asked_again: bool,
     /// The answer came when the client had closed the port of the query (its ICMP error).
     pub is_too_late: bool,
+    /// It does not ask for recursion (RFC 1035 §4.1.1: RD is not set).
+    pub is_iterative: bool,
     /// Its TTL is one that only Windows' initial 128 leaves: other systems begin with 64 or 255.
     pub is_from_windows: bool,
 }
@@ -199,8 +201,8 @@ pub struct Lookup {
     pub is_background: bool,
     /// Number of names tried without success before the last one.
     pub search_steps: u16,
-    /// `true` if it was sent by a name server for its clients: no application waits for it
-    /// directly.
+    /// `true` if it was sent by a name server for its clients, or by a tool: no application waits for it
+    /// directly. It does not ask for recursion, or comes from a host that answers queries itself.
     pub by_resolver: bool,
     /// Part of the last wait that lies after the end of the capture, ns, estimated from the wait
     /// before.

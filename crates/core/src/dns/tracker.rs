@@ -219,11 +219,12 @@ impl Tracker {
             return;
         };
         let asked = NewQuery {
-            query: query_of(carried, question.qtype),
+            query: query_of(carried, question.qtype, message),
             id: message.id,
             name: &question.name,
         };
-        let by_resolver = self.is_resolver(carried.source, &asked);
+        let by_resolver =
+            asked.query.flags.is_iterative || self.is_resolver(carried.source, &asked);
         let client = carried.source.address;
         let fits = self.open.named(client, asked.name);
         // Of several look-ups that fit equally, the one with this identifier is taken, otherwise
@@ -424,7 +425,7 @@ fn order(lookup: &Lookup) -> (u64, FrameId) {
 }
 
 /// Returns the query in `carried`, in its state before any answer to it.
-fn query_of(carried: &MessageContext<'_>, qtype: u16) -> Query {
+fn query_of(carried: &MessageContext<'_>, qtype: u16, message: &Message) -> Query {
     Query {
         server: *carried.destination,
         client_port: carried.source.port,
@@ -444,6 +445,7 @@ fn query_of(carried: &MessageContext<'_>, qtype: u16) -> Query {
         closed: None,
         flags: QueryFlags {
             over_tcp: carried.carrier.is_tcp(),
+            is_iterative: !message.is_recursion_desired,
             is_from_windows: (65..=128).contains(&carried.ttl),
             ..QueryFlags::default()
         },

@@ -35,6 +35,8 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     note_udp_answers(&lookups, tally);
     asked.compare_first_with_first(&mut lookups);
     let slowest_ns = slowest(&lookups);
+    let iterative = lookups.iter().flat_map(|it| &it.queries).filter(|it| it.flags.is_iterative);
+    tally.notes.iterative += iterative.count() as u64;
     lookups.retain(|lookup| !lookup.by_resolver && !lookup.queries.is_empty());
     let all = lookups.len();
     lookups.retain(|lookup| !lookup.is_background);
@@ -57,8 +59,10 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     let distances = Distances::of(&firsts);
     let over_tcp = lookups.iter().flat_map(|it| &it.queries).filter(|it| it.flags.over_tcp);
     let reached = over_tcp.map(|query| query.server).collect();
+    let heard = heard(&lookups);
     let known = ResolverBehaviour {
         answering,
+        heard,
         fastest_ns,
         slowest_ns,
         forwarded,
@@ -220,6 +224,8 @@ struct ResolverBehaviour {
     slowest_ns: HashMap<Endpoint, u64>,
     forwarded: Forwarded,
     asked: FirstAnswers,
+    /// Clients to which an answer came.
+    heard: HashSet<[u8; 16]>,
     /// Servers that accepted a TCP connection.
     reached: HashSet<Endpoint>,
     distances: Distances,
@@ -250,6 +256,21 @@ fn isolated(lookups: &[Lookup], firsts: &[First], tally: &Tally) -> HashMap<[u8;
         resolvers.len() > 1 && !received && !tally.receiving_hosts.may_have_received(client)
     });
     silent.map(|(client, (resolvers, _))| (client, resolvers.len() as u64)).collect()
+}
+
+/// Returns the clients to which an answer came, or a part of one.
+fn heard(lookups: &[Lookup]) -> HashSet<[u8; 16]> {
+    let is_heard = |it: &Query| it.answered_ns.is_some() || it.is_cut_short();
+    let heard = lookups.iter().filter(|it| it.queries.iter().any(is_heard));
+    heard.map(|it| it.client).collect()
+}
+
+/// Returns whether the answer to a look-up may just be in a direction that was not captured: its client was
+/// not seen to wait for it, and nothing at all to that client was captured.
+fn may_lack_answers(lookup: &Lookup, known: &ResolverBehaviour, tally: &Tally) -> bool {
+    lookup.is_abandoned
+        && !known.heard.contains(&lookup.client)
+        && !tally.receiving_hosts.may_have_received(&lookup.client)
 }
 
 /// Number of queries of a type that each server answered.
@@ -372,6 +393,10 @@ fn add_as_exchange(lookup: &Lookup, known: &ResolverBehaviour, tally: &mut Tally
     let outcome = match lookup.outcome {
         // The capture ends before anybody would have waited for an answer in vain.
         LookupOutcome::Timeout if wall_ns == 0 || lookup.ends_with_capture => {
+            tally.notes.count_unanswered();
+            return;
+        }
+        LookupOutcome::Timeout if may_lack_answers(lookup, known, tally) => {
             tally.notes.count_unanswered();
             return;
         }

@@ -60,6 +60,7 @@ mod worst;
 pub use assemble::{arrange, assemble};
 pub use causes::delayed_ack::SEND_BUFFER as BLOCKED_BY_SEND_BUFFER;
 pub use causes::repair::{DROPPER, is_loss};
+pub use causes::slow_start::INITCWND;
 pub use confidence::{cases, judged, of_many as confidence_of};
 pub use floors::{Floors, share_of};
 pub use lookups::link;

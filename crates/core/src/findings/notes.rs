@@ -62,6 +62,8 @@ pub struct Notes {
     ended_idle: u64,
     /// Number of look-ups for which nothing waits.
     pub background_lookups: u64,
+    /// Number of queries of name servers, for which no application is seen to wait.
+    pub iterative: u64,
     /// Number of requests behind one with which the connection ends, which were not answered.
     not_due: u64,
 }
@@ -246,6 +248,7 @@ impl Notes {
         self.not_due += other.not_due;
         self.ended_idle += other.ended_idle;
         self.background_lookups += other.background_lookups;
+        self.iterative += other.iterative;
     }
 
     /// Returns the observations; those that limit the report come first.
@@ -302,6 +305,7 @@ impl Notes {
             ("ignored_resets", "count", self.ignored_resets),
             ("dns_nxdomain", "count", self.nxdomain),
             ("background_lookups", "count", self.background_lookups),
+            ("iterative_queries", "count", self.iterative),
         ];
         for (id, name, count) in counts.into_iter().filter(|&(_, _, count)| count > 0) {
             note(id, vec![(name, Fact::Count(count))]);

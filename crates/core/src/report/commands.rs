@@ -3,7 +3,7 @@
 
 use super::ladder::Named;
 use super::phrases::{Phrases, is_dns};
-use crate::findings::BLOCKED_BY_SEND_BUFFER;
+use crate::findings::{BLOCKED_BY_SEND_BUFFER, INITCWND};
 use crate::model::{Cause, ConnectionReport, Fact, Finding, Invocation, Report, Role, units};
 use crate::wire::{Endpoint, Side};
 
@@ -125,9 +125,6 @@ pub fn verify(report: &Report, finding: &Finding) -> String {
 /// Length of the longer accept queue, connections.
 const BACKLOG: u32 = 4_096;
 
-/// A larger initial window, segments: about 44 KB, three times the default.
-const INITCWND: u32 = 30;
-
 /// Returns the command that tries the fix on the running system, on the host at fault; `None` if
 /// the fix cannot be undone. If that host is not the culprit's, a shell comment names it.
 pub fn treat(finding: &Finding) -> Option<String> {
@@ -150,7 +147,7 @@ pub fn treat(finding: &Finding) -> Option<String> {
         Cause::SlowStart if has(finding, "restarts") => {
             measured("sysctl tcp_slow_start_after_idle=0")?
         }
-        Cause::SlowStart => {
+        Cause::SlowStart if has(finding, "saved") => {
             let (client, _) = finding.evidence_flow?;
             measured(&format!("cwnd --initcwnd {INITCWND} --to {}", client.ip()))?
         }

@@ -150,13 +150,15 @@ fn facts(finding: &Finding) -> BTreeMap<&str, Fact> {
         ("of_exchanges", Fact::Count(finding.affected.of_exchanges)),
         ("connections", Fact::Count(finding.affected.connections)),
     ]);
-    if is_of_several(finding) {
+    let cases = cases(finding);
+    if cases > 1 {
         facts.insert("average", text("on average"));
-        facts.insert("median", text("in the median"));
+        facts.insert("median", text(median_of(cases)));
         facts.insert("shown", text("in the case shown"));
     }
-    if finding.facts.iter().any(|(name, it)| *name == "cases" && it.count() > Some(1)) {
-        facts.insert("wait_median", text("in the median"));
+    let waits = finding.facts.iter().find(|(name, _)| *name == "cases");
+    if let Some(waits) = waits.and_then(|(_, fact)| fact.count()).filter(|waits| *waits > 1) {
+        facts.insert("wait_median", text(median_of(waits)));
     }
     if finding.lost_ns > 0 {
         facts.insert("lost_ns", Fact::Ns(finding.lost_ns));
@@ -172,8 +174,8 @@ fn facts(finding: &Finding) -> BTreeMap<&str, Fact> {
 fn name_longest(facts: &mut BTreeMap<&str, Fact>, finding: &Finding) {
     let of_all = Latency::has_percentile(99, finding.affected.of_exchanges);
     facts.insert("tail_name", Fact::Text(if of_all { "p99" } else { "the longest" }.into()));
-    if facts.get("slow").and_then(Fact::count).is_some_and(|slow| slow > 1) {
-        facts.insert("slow_median", Fact::Text("in the median".into()));
+    if let Some(slow) = facts.get("slow").and_then(Fact::count).filter(|slow| *slow > 1) {
+        facts.insert("slow_median", Fact::Text(median_of(slow).into()));
     }
     let count = facts.get("cases").and_then(Fact::count).unwrap_or(0);
     if Latency::has_percentile(99, count) {
@@ -181,18 +183,29 @@ fn name_longest(facts: &mut BTreeMap<&str, Fact>, finding: &Finding) {
     }
     facts.remove("p99_ns");
     let times = ["p50_ns", "longest_ns"].map(|name| facts.get(name).map(template::show));
-    if let [Some(p50), Some(longest)] = times
-        && p50 != longest
-    {
-        facts.insert("most_ns", Fact::Text(longest));
+    match times {
+        // Two values are stated, and not as a median.
+        [Some(p50), Some(longest)] if p50 != longest && count == 2 => {
+            facts.insert("p50_ns", Fact::Text(format!("{p50} and {longest}")));
+            facts.remove("wait_median");
+        }
+        [Some(p50), Some(longest)] if p50 != longest => {
+            facts.insert("most_ns", Fact::Text(longest));
+        }
+        _ => {}
     }
 }
 
-/// Returns whether a finding is of several cases, so that a value of one does not hold for all.
-fn is_of_several(finding: &Finding) -> bool {
+/// Returns the words behind the median of `count` values. Of two it is the lower one.
+fn median_of(count: u64) -> &'static str {
+    if count > 2 { "in the median" } else { "or more" }
+}
+
+/// Returns the number of cases of a finding: a value of one does not hold for several.
+fn cases(finding: &Finding) -> u64 {
     let count = finding.facts.iter().find(|(name, _)| *name == "count");
     let count = count.and_then(|(_, fact)| fact.count());
-    finding.affected.exchanges.max(count.unwrap_or(0)) > 1
+    finding.affected.exchanges.max(count.unwrap_or(0))
 }
 
 /// Returns the side that sends the data which the cause holds up.

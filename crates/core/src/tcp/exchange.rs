@@ -137,6 +137,8 @@ pub struct Exchange {
     pub response_seen: bool,
     /// The request asked for a 100 Continue, and its body has not come.
     pub awaits_continue: bool,
+    /// The request asked for a 100 Continue.
+    pub asked_to_continue: bool,
     /// The request is complete.
     pub asked: bool,
     /// No answer is due: the request came behind one with which the connection ends (RFC 9112 §9.6).

@@ -44,6 +44,10 @@ pub struct At {
     /// The server may send messages that the client acknowledges, see
     /// [`Timeline::drop_acknowledgement`].
     pub has_events: bool,
+    /// The server may begin the conversation, or has been asked. In HTTP/1.x it only answers (RFC 9112 §2):
+    /// what comes before the client's first byte answers nothing, as a 408 to a client that does not ask (RFC
+    /// 9110 §15.5.9).
+    pub may_greet: bool,
     /// Whether the data may overlap a message of the other side.
     pub overlap: OverlappingMessage,
     /// The data follows a pause in which no exchange waited, see [`InProgress::is_ready`].
@@ -200,6 +204,7 @@ impl Timeline {
             Mark::RequestHeaderEnd { expects_continue } => {
                 if let Some(exchange) = self.exchanges.queue.back_mut() {
                     exchange.awaits_continue = expects_continue;
+                    exchange.asked_to_continue = expects_continue;
                 }
             }
             Mark::RequestEnd => {
@@ -313,7 +318,8 @@ impl Timeline {
     fn response_start(&mut self, at: &At, setup: &mut Setup) {
         // A server that sends unsolicited data does not make the client wait, unless it is the
         // first to send.
-        if self.exchanges.oldest_incomplete().is_none() && !self.has_begun() && !at.client_closed {
+        let is_first = self.exchanges.oldest_incomplete().is_none() && !self.has_begun();
+        if is_first && at.may_greet && !at.client_closed {
             self.greeting(at, setup);
         }
         self.drop_acknowledgement(at);

@@ -80,6 +80,8 @@ pub struct Message {
     pub opcode: u8,
     /// TC: the answer did not fit; the client has to use TCP.
     pub is_truncated: bool,
+    /// RD: the server is to ask others for what it does not know itself.
+    pub is_recursion_desired: bool,
     /// RCODE, see [`rcode`].
     pub rcode: u8,
     /// The first question, if it was captured completely.
@@ -105,6 +107,7 @@ impl Message {
             is_response: flags & 0x8000 != 0,
             opcode: (flags >> 11 & 0xf) as u8,
             is_truncated: flags & 0x0200 != 0,
+            is_recursion_desired: flags & 0x0100 != 0,
             rcode: (flags & 0xf) as u8,
             question: None,
             answer_count: word(6),

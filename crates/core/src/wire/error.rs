@@ -129,8 +129,10 @@ impl std::error::Error for DecodeError {}
 pub enum Other {
     /// ARP, LLC, LLDP, PPP control and similar protocols.
     NonIp,
-    /// UDP that is not DNS.
+    /// UDP that is neither DNS nor SIP.
     Udp,
+    /// SIP over UDP.
+    Sip,
     /// ICMP other than errors about TCP or UDP.
     Icmp,
     /// Any other IP protocol, including encrypted ones.
@@ -153,6 +155,8 @@ pub struct DecodeCounts {
     pub non_ip: u64,
     /// [`Other::Udp`].
     pub udp_other: u64,
+    /// [`Other::Sip`].
+    pub sip: u64,
     /// [`Other::Icmp`].
     pub icmp_other: u64,
     /// [`Other::Ip`].
@@ -173,6 +177,7 @@ impl DecodeCounts {
             Packet::Fragment(_) => self.fragments += 1,
             Packet::Other(Other::NonIp) => self.non_ip += 1,
             Packet::Other(Other::Udp) => self.udp_other += 1,
+            Packet::Other(Other::Sip) => self.sip += 1,
             Packet::Other(Other::Icmp) => self.icmp_other += 1,
             Packet::Other(Other::Ip) => self.ip_other += 1,
             Packet::Malformed(error) => self.add_error(*error, frame),
@@ -212,6 +217,7 @@ impl DecodeCounts {
         self.fragments += part.fragments;
         self.non_ip += part.non_ip;
         self.udp_other += part.udp_other;
+        self.sip += part.sip;
         self.icmp_other += part.icmp_other;
         self.ip_other += part.ip_other;
         for (sum, count) in self.errors.iter_mut().zip(part.errors) {

@@ -1,4 +1,4 @@
-//! The UDP header (RFC 768): DNS is returned, tunnels are followed, the rest is counted.
+//! The UDP header (RFC 768): DNS is returned, tunnels are followed, the rest is counted, SIP by itself.
 
 use super::ip::Network;
 use super::walk::{ParsedHeader, Walk};
@@ -60,5 +60,37 @@ pub(super) fn datagram<'a>(
     if may_carry_syn && checksum::error(network, whole, CHECKSUM_AT) != 0 {
         walk.facts |= SegmentFlags::WRONG_TUNNEL_CHECKSUM;
     }
-    Ok(tunnel.map_or(ParsedHeader::Done(Packet::Other(Other::Udp)), ParsedHeader::Tunnel))
+    let other = if begins_sip(walk.rest()) { Other::Sip } else { Other::Udp };
+    Ok(tunnel.map_or(ParsedHeader::Done(Packet::Other(other)), ParsedHeader::Tunnel))
+}
+
+/// Returns whether `payload` begins with the start line of a SIP message (RFC 3261 §7.1, §7.2): a method
+/// and a URI of one of its schemes, or the version of a response.
+fn begins_sip(payload: &[u8]) -> bool {
+    const SCHEMES: [&[u8]; 3] = [b"sip:", b"sips:", b"tel:"];
+    if payload.starts_with(b"SIP/2.0 ") {
+        return true;
+    }
+    let method = payload.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
+    let uri = payload.get(method..).and_then(|rest| rest.strip_prefix(b" "));
+    method > 0 && uri.is_some_and(|uri| SCHEMES.iter().any(|scheme| uri.starts_with(scheme)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::begins_sip;
+
+    #[test]
+    fn a_start_line_of_sip_is_no_other_line() {
+        let sip: [&[u8]; 4] = [
+            b"INVITE sip:a@b SIP/2.0\r\n",
+            b"REGISTER sips:b SIP/2.0\r\n",
+            b"SIP/2.0 403 Forbidden\r\n",
+            b"REFER tel:+1 SIP/2.0\r\n",
+        ];
+        assert!(sip.into_iter().all(begins_sip));
+        let others: [&[u8]; 5] =
+            [b"NOTIFY * HTTP/1.1\r\n", b" sip:a", b"invite sip:a", b"SIP/1.0 200", b"INVITE"];
+        assert!(!others.into_iter().any(begins_sip));
+    }
 }

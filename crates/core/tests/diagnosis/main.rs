@@ -23,6 +23,7 @@ mod names;
 mod nested;
 mod network;
 mod parts;
+mod preconditions;
 mod predictions;
 mod together;
 mod traces;

@@ -1,6 +1,7 @@
 //! Which fixes a finding lists, by the facts that it has.
 
 use super::fixtures;
+use tcpwhy_core::app::Protocol;
 use tcpwhy_core::model::{Cause, Fact, Role};
 use tcpwhy_core::report::Phrases;
 
@@ -47,11 +48,41 @@ const CONTRADICTED: &[(Cause, Role, &str, &str, &str)] = &[
     (Cause::SynRetransmit, Role::Network, "queue_open", "ListenOverflows", "connect timeout"),
     (Cause::ReverseDnsTimeout, Role::Resolver, "private", "+trace", "RFC 6303"),
     (Cause::DnsTimeout, Role::Network, "windows", "resolv.conf", "at both ends"),
+    (Cause::DnsTimeout, Role::Resolver, "reached", "let UDP and TCP port 53 to it pass", "its log"),
+    (Cause::DnsTimeout, Role::Network, "other_source", "at both ends", "name the address"),
+    (Cause::Bandwidth, Role::Network, "loopback", "a faster link", "compress"),
+    (Cause::Refused, Role::Server, "loopback", "load balancer", "before its clients"),
+    (Cause::Http2FlowControl, Role::Server, "unread", "twice the bandwidth", "read without pause"),
+    (Cause::TlsHandshake, Role::Server, "all_resumed", "session tickets that", "reuse connections"),
+];
+
+/// A cause and its culprit, a protocol, a fact, and advice that needs it.
+const NEEDED: &[(Cause, Role, Protocol, &str, &str)] = &[
+    (Cause::DnsFailure, Role::Resolver, Protocol::Dns, "servfail", "DNSSEC"),
+    (Cause::DnsFailure, Role::Resolver, Protocol::Dns, "not_allowed", "allow-recursion"),
+    (Cause::DnsFailure, Role::Resolver, Protocol::Dns, "closed_port", "let it listen"),
+    (Cause::DnsFailure, Role::Resolver, Protocol::Dns, "misread", "accepts EDNS"),
+    (Cause::PathRtt, Role::Network, Protocol::Http2, "granted", "SETTINGS_INITIAL_WINDOW_SIZE"),
+    (Cause::PathRtt, Role::Network, Protocol::Postgres, "fetches", "a larger fetch size"),
+    (Cause::PathRtt, Role::Network, Protocol::Mysql, "fetches", "a larger fetch size"),
+    (Cause::PathRtt, Role::Network, Protocol::Redis, "several", "pipeline commands"),
+    (Cause::SlowStart, Role::Server, Protocol::Http1, "saved", "initcwnd 30"),
+    (Cause::TlsHandshake, Role::Server, Protocol::Tls, "unused", "without a request"),
 ];
 
 fn fixes(cause: Cause, role: Role, facts: &[&'static str]) -> String {
+    fixes_of(cause, role, None, facts)
+}
+
+fn fixes_of(
+    cause: Cause,
+    role: Role,
+    protocol: Option<Protocol>,
+    facts: &[&'static str],
+) -> String {
     let mut finding = fixtures::mixture().findings.remove(2);
     (finding.cause, finding.culprit.role, finding.software) = (cause, role, None);
+    finding.protocol = protocol.unwrap_or(finding.protocol);
     let text = |name: &&'static str| (*name, Fact::Text("a word".into()));
     finding.facts = facts.iter().map(text).collect();
     let fixes = Phrases::of(&finding).fixes;
@@ -68,6 +99,39 @@ fn a_fix_that_the_evidence_contradicts_is_absent() {
         assert!(!with.contains(contradicted), "{fact}: {with}");
         assert!(with.contains(instead), "{fact}: {with}");
         assert!(fixes(cause, role, &facts[1..]).contains(contradicted), "{fact}");
+    }
+}
+
+#[test]
+fn a_fix_that_needs_a_fact_is_absent_without_it() {
+    for &(cause, role, protocol, fact, advice) in NEEDED {
+        let listed = |facts: &[&'static str]| fixes_of(cause, role, Some(protocol), facts);
+        assert!(!listed(&[]).contains(advice), "{fact}: {}", listed(&[]));
+        assert!(listed(&[fact]).contains(advice), "{fact}: {}", listed(&[fact]));
+    }
+}
+
+#[test]
+fn a_server_of_few_workers_needs_more_of_them_and_no_profile() {
+    for (protocol, advice) in [
+        (Protocol::Postgres, "pg_stat_statements"),
+        (Protocol::Mysql, "slow query log"),
+        (Protocol::Redis, "LATENCY DOCTOR"),
+    ] {
+        let of = |facts| fixes_of(Cause::ServerThink, Role::Server, Some(protocol), facts);
+        assert!(of(&[]).contains(advice) && !of(&["workers"]).contains(advice), "{advice}");
+    }
+}
+
+#[test]
+fn a_compressing_server_does_not_shorten_uploads() {
+    let mut finding = fixtures::mixture().findings.remove(2);
+    (finding.cause, finding.culprit.role) = (Cause::Bandwidth, Role::Network);
+    finding.software = Some("nginx/1.22.1".into());
+    for (facts, is_listed) in [(&[][..], true), (&["upload"], false)] {
+        finding.facts = facts.iter().map(|name| (*name, Fact::Bytes(1))).collect();
+        let fixes = Phrases::of(&finding).fixes;
+        assert_eq!(fixes.iter().any(|fix| fix.change.contains("gzip on")), is_listed);
     }
 }
 

@@ -245,10 +245,11 @@ fn each_cause_with_a_treatment_names_it() {
     let larger = format!("cwnd --initcwnd 30 --to {} --port 8080", client.ip());
     let idle = "sysctl tcp_slow_start_after_idle=0 --port 8080";
     let flood = "syn-flood --port 8080  # on the server";
-    let cases: [(Cause, Role, &[&'static str], Option<&str>); 14] = [
+    let cases: [(Cause, Role, &[&'static str], Option<&str>); 15] = [
         (Cause::SlowStart, Role::Server, &["restarts"], Some(idle)),
-        (Cause::SlowStart, Role::Server, &[], Some(&larger)),
-        (Cause::SlowStart, Role::Client, &[], None),
+        (Cause::SlowStart, Role::Server, &["saved"], Some(&larger)),
+        (Cause::SlowStart, Role::Server, &[], None),
+        (Cause::SlowStart, Role::Client, &["saved"], None),
         (Cause::AcceptQueueOverflow, Role::Server, &[], Some("backlog 4096 --port 8080")),
         (Cause::SynFlood, Role::Network, &[], Some(flood)),
         (Cause::DnsSearch, Role::Client, &[], Some("resolver --ndots 1  # on the client")),

@@ -49,8 +49,12 @@ fn show(sample: &Sample, proof: &mut Proof) {
 /// would take at that rate, an interface that hands over packets in bursts, or a scheduler, makes single
 /// rounds look faster, or requests that wait on one connection count the same time. Then a single
 /// transfer, as beside another one, has the rate of its bytes, and that of several is unknown.
-fn facts(_: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally) -> Facts {
+fn facts(_: &mut Finding, server: Endpoint, endpoint: &EndpointTally, _: &Tally) -> Facts {
     let busier = endpoint.senders.iter().max_by_key(|sender| sender.rates.count());
+    let [of_client, of_server] = Side::ALL.map(|side| endpoint.sender(side).rated_bytes);
+    let upload = (of_client > of_server).then_some(("upload", Fact::Bytes(of_client)));
+    let is_loopback = server.ip().is_loopback();
+    let loopback = is_loopback.then_some(("loopback", Fact::Text(server.to_string())));
     let rate = busier.map_or(0, |sender| {
         let (median, mean) = (sender.rates.quantile_ns(0.5), mean(sender, endpoint));
         let is_single = sender.rates.count() == 1 && endpoint.all.exchanges == 1;
@@ -61,7 +65,8 @@ fn facts(_: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally) -> F
         }
     });
     let known = (rate > 0).then(|| Fact::BitsPerSecond(rate.saturating_mul(8)));
-    known.map(|rate| ("bottleneck_bps", rate)).into_iter().collect()
+    let known = known.map(|rate| ("bottleneck_bps", rate));
+    known.into_iter().chain(upload).chain(loopback).collect()
 }
 
 /// Returns the rate at which the bytes of `sender` take the time on the link, bytes per second.

@@ -322,6 +322,12 @@ pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> 
     codes.retain(|(code, _)| is_of_key(*code));
     let all = endpoint.all.exchanges.max(1);
     let mut facts = Facts::from_iter(facts_of(&codes, cause.exchanges, all));
+    // A CancelRequest is an exchange of its own; MySQL's code is that of `KILL QUERY`.
+    let is_asked = endpoint.kinds.iter().any(|(kind, _)| &**kind == "cancel")
+        || codes.first().is_some_and(|(most, _)| matches!(most, ErrorCode::Mysql(_)));
+    if is_asked && facts.contains_key("of_cancel") {
+        facts.insert("cancels", Fact::Text("requests to cancel".into()));
+    }
     let logins = cause.shown.count(LOGIN_ERRORS);
     if logins > 0 && logins == cause.exchanges {
         facts.insert("refused_logins", Fact::Count(logins));

@@ -111,6 +111,12 @@ pub(in crate::findings) fn add_up(
         shown.add("cut_short", u64::from(cut_short && !begun));
         let late = cause == Cause::DnsSlow && query.flags.is_too_late;
         shown.add("too_late", u64::from(late));
+        let failed_with = |code| {
+            let is_shown = cause == Cause::DnsFailure && query.server == clearest.server;
+            u64::from(is_shown && query.is_failure() && query.rcode == Some(code))
+        };
+        shown.add("servfail", failed_with(rcode::SERVFAIL));
+        shown.add("not_allowed", failed_with(rcode::REFUSED));
         // The time of answers is that of those which the sentence names: the failures of the
         // server, the one late answer of the look-up, or the answers of the next server.
         let is_same = query.server == clearest.server;

@@ -41,7 +41,7 @@ mod rules;
 pub(super) mod send_buffer;
 mod server_think;
 pub(super) mod set_up;
-mod slow_start;
+pub mod slow_start;
 mod spurious_retransmission;
 pub(super) mod syn_flood;
 pub(super) mod syn_retransmit;

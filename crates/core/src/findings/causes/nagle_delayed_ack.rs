@@ -22,6 +22,10 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if apart {
         proof.add_fact("apart", Fact::Text("next".into()));
     }
+    // The body waits for the server to ask for it (RFC 9110 §10.1.1): header and body cannot leave together.
+    if gap.sender == Side::Client && scene.exchange.asked_to_continue {
+        proof.add_fact("expectation", Fact::Text("`Expect: 100-continue`".into()));
+    }
     let flight_end = match gap.last_small {
         true if apart => "said_before",
         true => "flight_end",

@@ -108,7 +108,7 @@ pub(super) fn is_minor(case: &Case<'_>) -> bool {
 
 /// Returns the number of connections that the server accepted, and whether a route or a rule is
 /// missing, if that is the same for all attempts.
-pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
+pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
     let accepted = endpoint.set_ups.established;
     let accepted = (accepted > 0).then_some(("accepted", Fact::Count(accepted)));
     let all = |name: &str| cause.shown.count(name) >= cause.exchanges.max(1);
@@ -119,7 +119,10 @@ pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Fa
     };
     let prohibited = ("prohibited", Fact::Text("a filter prohibits it".into()));
     let prohibited = all(PROHIBITED).then_some(prohibited);
-    accepted.into_iter().chain(missing).chain(prohibited).collect()
+    // The clients are on the server's host, and use an address that no other host reaches.
+    let is_loopback = key.server.ip().is_loopback();
+    let loopback = is_loopback.then_some(("loopback", Fact::Text(key.server.to_string())));
+    accepted.into_iter().chain(missing).chain(prohibited).chain(loopback).collect()
 }
 
 /// Excludes a full accept queue if the server refused all attempts: none was answered by a SYN-ACK.

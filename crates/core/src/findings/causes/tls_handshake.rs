@@ -58,6 +58,7 @@ fn facts(
         finding.affected.exchanges = finding.affected.exchanges.min(handshakes);
     }
     facts.extend(endpoint.clients.reconnects());
+    let rtt_ns = endpoint.round_trips.base.quantile_ns(0.5);
     for (key, own) in tally.causes.of(server).filter(|(key, _)| key.cause == Cause::TlsHandshake) {
         let own_ns = Fact::Ns(own.waits.quantile_ns(0.5));
         let of_side = match key.sender {
@@ -70,7 +71,11 @@ fn facts(
             0 | 1 => own_ns.clone(),
             several => Fact::Ns(own.lost_ns / several),
         };
-        let slow = own.lost_ns >= endpoint.all.ledger.of(Owner::Tls) / 2;
+        // The server's work is what to change first also where it takes longer than the round trips that
+        // a later version of TLS would save.
+        let spared_ns = endpoint.handshakes.older.saturating_mul(rtt_ns);
+        let slow = own.lost_ns >= endpoint.all.ledger.of(Owner::Tls) / 2
+            || key.sender == Side::Server && spared_ns > 0 && own.lost_ns >= spared_ns;
         if slow && 2 * own.shown.count(OF_RESUMED) > own.exchanges {
             facts.insert("of_resumed", Fact::Count(own.shown.count(OF_RESUMED)));
         }
@@ -94,7 +99,7 @@ fn facts(
 }
 
 fn of_handshakes(endpoint: &EndpointTally) -> Facts {
-    let Handshakes { full, resumed, older, ref again, ref times, certificate_max_bytes } =
+    let Handshakes { full, resumed, older, unused, ref again, ref times, certificate_max_bytes } =
         endpoint.handshakes;
     if full + resumed == 0 {
         return Facts::from([("incomplete", Fact::Text("no handshake was completed".into()))]);
@@ -105,8 +110,14 @@ fn of_handshakes(endpoint: &EndpointTally) -> Facts {
     if resumed > 0 {
         facts.insert("full", Fact::Count(full));
     }
-    if older > 0 {
+    if 2 * older > full + resumed {
         facts.insert("older", Fact::Count(older));
+    }
+    if unused > 0 {
+        facts.insert("unused", Fact::Count(unused));
+    }
+    if full == 0 {
+        facts.insert("all_resumed", Fact::Count(resumed));
     }
     if times.count() > 0 {
         facts.insert("p50_ns", Fact::Ns(times.quantile_ns(0.5)));

@@ -75,9 +75,10 @@ impl EndpointTally {
     /// Counts an exchange with the endpoint.
     pub(super) fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
         self.set_ups.exchange(connection, exchange);
+        self.clients.exchange(connection, exchange);
         self.round_trips.exchange(exchange, has_drained(connection, exchange));
         self.samples.exchange(connection, exchange);
-        self.handshakes.exchange(exchange);
+        self.handshakes.exchange(connection, exchange);
         self.waits.exchange(connection, exchange);
         self.kinds.of(&exchange.kind).add(exchange);
     }
@@ -86,8 +87,8 @@ impl EndpointTally {
     pub(super) fn connection(&mut self, connection: &Connection) {
         self.connections += 1;
         self.identity.connection(connection);
-        self.clients.connection(connection);
-        self.set_ups.connection(connection);
+        let is_closed_idle = self.set_ups.connection(connection);
+        self.clients.connection(connection, is_closed_idle);
         self.round_trips.connection(connection);
         for side in Side::ALL {
             self.senders[side].connection(connection, side);

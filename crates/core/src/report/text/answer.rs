@@ -52,6 +52,19 @@ fn parts(report: &Report, findings: &[Said<'_>]) -> Vec<Part> {
     let fault = findings.iter().find(|(finding, _)| is_fault(finding));
     let cost = findings.iter().find(|(finding, _)| !is_fault(finding));
     let Some((fault, of_fault)) = fault else { return vec![healthy(report, cost)] };
+    let unread = unread::udp(report);
+    let unread = Some(unread).filter(|it| !it.is_empty());
+    let unread = unread.map(|it| Part::plain(Paint::Bold, it.trim_start().to_owned()));
+    of_faults(report, findings, (fault, of_fault), cost).into_iter().chain(unread).collect()
+}
+
+/// Returns the parts of the answer of a report with the fault `fault`, and with `cost` if it has one.
+fn of_faults(
+    report: &Report,
+    findings: &[Said<'_>],
+    (fault, of_fault): (&Finding, &Phrases),
+    cost: Option<&Said<'_>>,
+) -> Vec<Part> {
     let about_fault = format!(
         "{}.{}{}",
         of_fault.headline,
@@ -164,7 +177,11 @@ fn healthy(report: &Report, cost: Option<&Said<'_>>) -> Part {
             0 => unread::nothing_read(report),
             _ => format!("No fault found, but no complete exchange either in {connections}."),
         };
-        return Part::plain(Paint::Bold, format!("{}{text}{}", scans(report), mute(report)));
+        let unread = unread::udp(report);
+        return Part::plain(
+            Paint::Bold,
+            format!("{}{text}{}{unread}", scans(report), mute(report)),
+        );
     }
     let exchanges = counted(totals.exchanges, "exchange", "exchanges");
     let latency = described(&report.latency, totals.exchanges);

@@ -32,16 +32,22 @@ pub(super) fn warn_of_tunnels(page: &mut Page<'_>, report: &Report) {
     ));
 }
 
-/// Says how many packets are of protocols over UDP that are not read, if they are no slight part.
+/// Says how many packets are of protocols over UDP that are not read, if they are no slight part. SIP, which
+/// has requests, answers and errors of its own, is named.
 pub(super) fn udp(report: &Report) -> String {
     let counts = &report.totals.decode_errors;
-    let (unread, read) = (counts.udp_other, counts.tcp + counts.datagrams);
+    let (unread, read) = (counts.udp_other + counts.sip, counts.tcp + counts.datagrams);
     let all = unread + read;
     if unread as f64 <= FEW_SHARE * all as f64 || !report.only.is_empty() {
         return String::new();
     }
     let unread = counted(unread, "packet is", "packets are");
-    format!(" {unread} of other protocols over UDP, which are not examined.")
+    let sip = match counts.sip {
+        0 => String::new(),
+        all if all == counts.udp_other + all => ", namely SIP".into(),
+        some => format!(", {} of them of SIP", units::count(some)),
+    };
+    format!(" {unread} of other protocols over UDP{sip}, which are not examined.")
 }
 
 /// Returns the unsupported link types in brackets; supported ones have a name.

@@ -1,7 +1,7 @@
 //! Reads the content of segments: passes in-order bytes to the framer and keeps its marks, which are
 //! applied to the timeline once the silence before them is judged.
 
-use crate::app::{Framer, KnownHeaders, Mark};
+use crate::app::{Framer, KnownHeaders, Mark, Protocol};
 use crate::model::Sighting;
 use crate::tcp::connection::Connection;
 use crate::tcp::early::EarlyBytes;
@@ -22,6 +22,8 @@ impl Connection {
             rtt_server_ns: self.path.known_rtt_ns(Side::Server),
             open_ended: self.timeline.open_ended,
             has_events: false,
+            may_greet: self.framer.protocol() != Protocol::Http1
+                || self.senders[Side::Client].volume.unique_bytes > 0,
             overlap: OverlappingMessage::None,
             rests: false,
             positions: self.senders.each_ref().map(|sender| sender.space.nxt),

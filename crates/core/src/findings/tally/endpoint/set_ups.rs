@@ -24,7 +24,8 @@ pub struct SetUps {
 }
 
 impl SetUps {
-    pub(super) fn connection(&mut self, connection: &Connection) {
+    /// Counts `connection`; returns whether the server closed it because it was idle.
+    pub(super) fn connection(&mut self, connection: &Connection) -> bool {
         let setup = &connection.setup;
         let is_half_open = setup.half_open() && !setup.refused && !connection.view().sends_probes();
         if is_half_open || setup.has_only_syn_acks() {
@@ -35,6 +36,7 @@ impl SetUps {
         self.repeated += u64::from(setup.syns > 1);
         let is_closed = connection.view().is_closed_idle(APPLICATION_TIMEOUT_MIN_NS);
         self.closed_idle += u64::from(is_closed);
+        is_closed
     }
 
     pub(super) fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
