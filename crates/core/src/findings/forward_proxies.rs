@@ -1,4 +1,4 @@
-//! Forward proxies, whose requests name the server to ask (RFC 9112 §3.2.2, §3.2.3). What a response
+//! Forward proxies, whose requests name the server to ask (RFC 9112 §3.2.2, §3.2.3; SOCKS, RFC 1928 §4). What a response
 //! states about its software may be about that server, and the time before it may be the way to it.
 
 use crate::findings::tally::{EndpointTally, Tally};
@@ -20,8 +20,11 @@ fn names_server(kind: &str, port: u16) -> bool {
 }
 
 /// Returns the number of requests that name the server to ask, if `endpoint` is a forward proxy: most
-/// of its requests do, or its connections begin with CONNECT.
+/// of its requests do, or its connections begin with CONNECT or are of SOCKS.
 fn forwarded(endpoint: &EndpointTally, port: u16) -> Option<u64> {
+    if endpoint.socks > 0 && 2 * endpoint.socks >= endpoint.connections {
+        return Some(endpoint.socks);
+    }
     let naming = endpoint.kinds.iter().filter(|(kind, _)| names_server(kind, port));
     let count: u64 = naming.map(|(_, group)| group.exchanges).sum();
     let of = endpoint.all.exchanges.min(endpoint.connections);

@@ -54,7 +54,7 @@ use crate::findings::legs::Legs;
 use crate::findings::notes::Notes;
 use crate::findings::retries::FailedRequest;
 use crate::findings::scene::Scene;
-use crate::findings::thresholds::{COST_MIN_NS, SEQUENCE_MIN};
+use crate::findings::thresholds::COST_MIN_NS;
 use crate::findings::unheard::Unheard;
 use crate::findings::worst::Worst;
 use crate::findings::{fallback, left_waiting, lookups, retries, unheard};
@@ -173,7 +173,7 @@ impl Sink for Tally {
         if taken && is_slow {
             self.at(connection.server()).tails.simple_exchange(plain);
         }
-        if taken && plain.row.count >= SEQUENCE_MIN {
+        if taken && Rows::takes(&plain.row) {
             self.at(connection.server()).rows.add(&plain.row, plain.path_ns);
         }
         taken
@@ -197,7 +197,7 @@ impl Sink for Tally {
             self.at(connection.server()).tails.exchange(exchange);
         }
         let row = connection.totals.row();
-        if row.count >= SEQUENCE_MIN {
+        if Rows::takes(&row) {
             let path_ns = exchange.ledger.of(Owner::Path);
             self.at(connection.server()).rows.add(&row, path_ns);
         }

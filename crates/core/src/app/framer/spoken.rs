@@ -18,6 +18,8 @@ impl Spoken {
     const BEGUN: u8 = 1 << 0;
     /// The last push of the client, and of the server, ended a line.
     const LINES: BySide<u8> = [1 << 1, 1 << 2];
+    /// The client began like one of SOCKS, and the server answered so.
+    const SOCKS: BySide<u8> = [1 << 3, 1 << 4];
 
     /// Returns whether either side has sent something.
     pub fn has_begun(self) -> bool {
@@ -26,6 +28,13 @@ impl Spoken {
 
     /// Notes a push of `from`: `bytes`, after which `missing` bytes were not captured.
     pub fn note(&mut self, from: Side, bytes: &[u8], missing: u32) {
+        let is_asked = from == Side::Client && !self.has_begun() && asks_socks(bytes);
+        let [asked, answered] = Self::SOCKS;
+        if is_asked {
+            self.0 |= asked;
+        } else if from == Side::Server && self.0 & (asked | answered) == asked {
+            self.0 = if answers_socks(bytes) { self.0 | answered } else { self.0 & !asked };
+        }
         let line = Self::LINES[from];
         let ends_line = missing == 0 && bytes.ends_with(b"\n");
         self.0 = self.0 & !line | Self::BEGUN | if ends_line { line } else { 0 };
@@ -37,7 +46,29 @@ impl Spoken {
     }
 }
 
+/// Returns whether `bytes` are the first message of a client of SOCKS: the list of its methods (RFC 1928 §3), or
+/// the request of version 4, which a user's name and a zero end.
+fn asks_socks(bytes: &[u8]) -> bool {
+    const SOCKS4_BYTES: usize = 8;
+    match bytes {
+        [5, count, methods @ ..] => *count > 0 && methods.len() == usize::from(*count),
+        [4, 1 | 2, .., 0] => bytes.len() > SOCKS4_BYTES,
+        _ => false,
+    }
+}
+
+/// Returns whether `bytes` are the answer to that: the method, or the result of version 4.
+fn answers_socks(bytes: &[u8]) -> bool {
+    matches!(bytes, [5, _] | [0, 0x5a..=0x5d, _, _, _, _, _, _])
+}
+
 impl Framer {
+    /// Returns whether the connection began as one of SOCKS: the server is a proxy, which sets up a
+    /// connection to another one.
+    pub fn is_of_socks(&self) -> bool {
+        self.spoken.0 & Spoken::SOCKS[Side::Server] != 0
+    }
+
     /// Returns the protocol recognised last.
     pub fn protocol(&self) -> Protocol {
         let inside = self.spoken_by();
@@ -128,5 +159,26 @@ impl Framer {
                 Said::Error(code) => feed.error(code),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn socks_is_a_list_of_methods_and_the_choice_of_one() {
+        let is_socks = |request: &[u8], answer: &[u8]| {
+            let mut spoken = Spoken::default();
+            spoken.note(Side::Client, request, 0);
+            spoken.note(Side::Server, answer, 0);
+            spoken.note(Side::Client, &[5, 1, 0, 1, 10, 0, 0, 1, 0, 80], 0);
+            spoken.0 & Spoken::SOCKS[Side::Server] != 0
+        };
+        assert!(is_socks(&[5, 2, 0, 2], &[5, 0]));
+        assert!(is_socks(&[4, 1, 0, 80, 10, 0, 0, 1, b'u', 0], &[0, 0x5a, 0, 0, 0, 0, 0, 0]));
+        assert!(!is_socks(&[5, 2, 0], &[5, 0]), "a list of another length");
+        assert!(!is_socks(&[5, 1, 0], &[5, 0, 0]), "no choice");
+        assert!(!is_socks(b"\x05hello", &[5, 0]));
     }
 }

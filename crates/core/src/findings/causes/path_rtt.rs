@@ -96,7 +96,8 @@ fn facts(finding: &mut Finding, server: Endpoint, endpoint: &EndpointTally, _: &
     let openings = endpoint.kinds.iter().filter(|(kind, _)| OPENINGS.contains(&&***kind));
     let openings: u64 = openings.map(|(_, group)| group.exchanges).sum();
     let asked = exchanges.saturating_sub(openings);
-    if asked > endpoint.connections.max(1) {
+    // Requests far apart were not waiting for each other.
+    if asked > endpoint.connections.max(1) && endpoint.rows.pairs > 0 {
         facts.insert("several", Fact::Count(asked));
     }
     facts

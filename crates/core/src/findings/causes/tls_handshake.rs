@@ -113,7 +113,7 @@ fn of_handshakes(endpoint: &EndpointTally) -> Facts {
     if 2 * older > full + resumed {
         facts.insert("older", Fact::Count(older));
     }
-    if unused > 0 {
+    if 2 * unused > full + resumed {
         facts.insert("unused", Fact::Count(unused));
     }
     if full == 0 {
@@ -136,10 +136,24 @@ fn of_handshakes(endpoint: &EndpointTally) -> Facts {
 }
 
 /// Excludes the server's work, and a certificate chain longer than the initial window.
-fn ruled_out(_: Endpoint, endpoint: &EndpointTally, _: &Tally) -> Vec<RuledOut> {
+fn ruled_out(server: Endpoint, endpoint: &EndpointTally, tally: &Tally) -> Vec<RuledOut> {
     let mut all = vec![RuledOut { cause: Cause::ServerThink, why: "before_request" }];
-    if (1..=INITIAL_WINDOW_BYTES).contains(&u64::from(endpoint.handshakes.certificate_max_bytes)) {
+    let own = tally.causes.of(server).filter(|(key, _)| key.cause == Cause::TlsHandshake);
+    let own_ns = own.map(|(_, own)| own.waits.quantile_ns(0.5)).sum();
+    let fits =
+        (1..=INITIAL_WINDOW_BYTES).contains(&u64::from(endpoint.handshakes.certificate_max_bytes));
+    if fits && !takes_more_trips(endpoint, own_ns) {
         all.push(RuledOut { cause: Cause::SlowStart, why: "chain_fits" });
     }
     all
+}
+
+/// Returns whether handshakes take a round trip more than their version needs, beyond `own_ns` of both ends:
+/// a server with a small initial window waits for an ACK in the midst of its flight.
+fn takes_more_trips(endpoint: &EndpointTally, own_ns: u64) -> bool {
+    let Handshakes { full, resumed, older, ref times, .. } = endpoint.handshakes;
+    let rtt_ns = endpoint.round_trips.base.quantile_ns(0.5);
+    let trips = if 2 * older > full + resumed { 2 } else { 1 };
+    let needed_ns = own_ns.saturating_add(trips * rtt_ns);
+    times.quantile_ns(0.5) >= needed_ns.saturating_add(rtt_ns / 2).max(1)
 }

@@ -40,6 +40,8 @@ pub struct EndpointTally {
     pub kinds: Kinds,
     /// Number of connections to the endpoint.
     pub connections: u64,
+    /// Number of connections that begin as those of SOCKS.
+    pub socks: u64,
     /// Number of requests of an unknown protocol that were answered although their client had closed
     /// its side right behind them.
     pub half_closed: u64,
@@ -86,6 +88,7 @@ impl EndpointTally {
     /// Counts a connection to the endpoint.
     pub(super) fn connection(&mut self, connection: &Connection) {
         self.connections += 1;
+        self.socks += u64::from(connection.framer.is_of_socks());
         self.identity.connection(connection);
         let is_closed_idle = self.set_ups.connection(connection);
         self.clients.connection(connection, is_closed_idle);
@@ -188,6 +191,7 @@ impl EndpointTally {
         other.kinds.groups().for_each(|group| self.all.merge(group));
         self.kinds.merge(other.kinds);
         self.connections += other.connections;
+        self.socks += other.socks;
         self.half_closed += other.half_closed;
         self.identity.merge(&other.identity);
         self.clients.merge(&other.clients);

@@ -175,6 +175,9 @@ fn healthy(report: &Report, cost: Option<&Said<'_>>) -> Part {
         let connections = counted(totals.connections, "connection", "connections");
         let text = match totals.connections + totals.lookups {
             0 => unread::nothing_read(report),
+            _ if totals.connections == 0 => {
+                "No fault found, but no complete look-up of an application either.".into()
+            }
             _ => format!("No fault found, but no complete exchange either in {connections}."),
         };
         let unread = unread::udp(report);
