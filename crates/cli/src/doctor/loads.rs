@@ -319,21 +319,34 @@ fn of(plan: &Plan, outcome: &LoadOutcome, alone_ns: u64) -> Loaded {
 }
 
 /// Says how many requests the server works on at a time, if more connections have no more answers: by
-/// Little's law their number is the rate of answers times the latency of a request alone.
+/// Little's law their number is the rate of answers times the latency of a request alone. A load that
+/// ended because most answers were late is compared with the request alone.
 pub fn saturation(loads: &[Loaded], alone_ns: u64) -> Option<String> {
-    let [few, many] = loads else { return None };
+    if alone_ns < ALONE_NS_MIN {
+        return None;
+    }
+    let is_slow = |it: &Loaded| it.stopped.as_ref().is_some_and(|it| it.reason == End::SLOW);
+    let (few, many, is_full) = match loads {
+        [few, many] => {
+            let few = (few.connections, few.requests_per_second);
+            (few, many, many.requests_per_second < GROWTH_MIN * few.1)
+        }
+        [many] if is_slow(many) => {
+            // A tail of slow answers leaves the others as quick as they are alone.
+            let all_wait = many.p50_ns as f64 >= GROWTH_MIN * alone_ns as f64;
+            ((1, 1e9 / alone_ns as f64), many, all_wait)
+        }
+        _ => return None,
+    };
     let at_once = many.requests_per_second * alone_ns as f64 / 1e9;
-    let is_full = many.requests_per_second < GROWTH_MIN * few.requests_per_second
-        && many.errors == 0
-        && alone_ns >= ALONE_NS_MIN
-        && at_once < many.connections as f64 / 2.0;
-    is_full.then(|| {
+    (is_full && many.errors == 0 && at_once < many.connections as f64 / 2.0).then(|| {
         format!(
-            "It works on about {:.0} requests at a time, and the others wait for a worker: {} \
-             connections have {:.0} answers a second, {} have {:.0} (Little's law: {:.0}/s × {} alone)",
+            "It works on about {:.0} requests at a time, and the others wait for a worker or a CPU: {} {} {:.0} \
+             answers a second, {} have {:.0} (Little's law: {:.0}/s × {} alone)",
             at_once.max(1.0),
-            few.connections,
-            few.requests_per_second,
+            units::counted(few.0 as u64, "connection", "connections"),
+            if few.0 == 1 { "has" } else { "have" },
+            few.1,
             many.connections,
             many.requests_per_second,
             many.requests_per_second,
@@ -394,7 +407,14 @@ mod tests {
         let full = [loaded(10, 198.0), loaded(100, 201.0)];
         let words = saturation(&full, ALONE_NS).expect("words");
         assert!(words.starts_with("It works on about 4 requests at a time"), "{words}");
+        // Waves of four: half of the requests wait for one or two others.
+        let slow = Stopped { reason: End::SLOW, why: String::new() };
+        let waves = |p50_ns| Loaded { p50_ns, stopped: Some(slow.clone()), ..loaded(10, 198.0) };
+        let words = saturation(&[waves(2 * ALONE_NS)], ALONE_NS).expect("words");
+        assert!(words.contains("1 connection has 50 answers a second, 10 have 198"), "{words}");
+        let tail = [waves(ALONE_NS)];
         for (loads, alone_ns) in [
+            (&tail[..], ALONE_NS),
             (&full[..1], ALONE_NS),
             (&[loaded(10, 198.0), loaded(100, 900.0)], ALONE_NS),
             (&full, 50_000),
