@@ -53,6 +53,7 @@ const CONTRADICTED: &[(Cause, Role, &str, &str, &str)] = &[
     (Cause::Bandwidth, Role::Network, "loopback", "a faster link", "compress"),
     (Cause::Refused, Role::Server, "loopback", "load balancer", "before its clients"),
     (Cause::Http2FlowControl, Role::Server, "unread", "twice the bandwidth", "read without pause"),
+    (Cause::DnsSlow, Role::Resolver, "public_resolver", "check its load", "authoritative"),
     (Cause::TlsHandshake, Role::Server, "all_resumed", "session tickets that", "reuse connections"),
 ];
 
@@ -62,6 +63,7 @@ const NEEDED: &[(Cause, Role, Protocol, &str, &str)] = &[
     (Cause::DnsFailure, Role::Resolver, Protocol::Dns, "not_allowed", "allow-recursion"),
     (Cause::DnsFailure, Role::Resolver, Protocol::Dns, "closed_port", "let it listen"),
     (Cause::DnsFailure, Role::Resolver, Protocol::Dns, "misread", "accepts EDNS"),
+    (Cause::DnsSlow, Role::Resolver, Protocol::Dns, "asked_again_by_client", "`dnsmasq`"),
     (Cause::PathRtt, Role::Network, Protocol::Http2, "granted", "SETTINGS_INITIAL_WINDOW_SIZE"),
     (Cause::PathRtt, Role::Network, Protocol::Postgres, "fetches", "a larger fetch size"),
     (Cause::PathRtt, Role::Network, Protocol::Mysql, "fetches", "a larger fetch size"),
