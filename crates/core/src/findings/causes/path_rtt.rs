@@ -96,8 +96,9 @@ fn facts(finding: &mut Finding, server: Endpoint, endpoint: &EndpointTally, _: &
     let openings = endpoint.kinds.iter().filter(|(kind, _)| OPENINGS.contains(&&***kind));
     let openings: u64 = openings.map(|(_, group)| group.exchanges).sum();
     let asked = exchanges.saturating_sub(openings);
-    // Requests far apart were not waiting for each other.
-    if asked > endpoint.connections.max(1) && endpoint.rows.pairs > 0 {
+    // Requests far apart were not waiting for each other, and a proxy of SOCKS sets up one connection by steps.
+    let is_of_steps = 2 * endpoint.socks >= endpoint.connections.max(1);
+    if asked > endpoint.connections.max(1) && endpoint.rows.pairs > 0 && !is_of_steps {
         facts.insert("several", Fact::Count(asked));
     }
     facts
