@@ -21,7 +21,7 @@ const SHOWN_ELSEWHERE: &[&str] = &[
     "?reached",
     "?closed_port",
     "?misread",
-    "?servfail",
+    "servfail",
     "?not_allowed",
     "private",
     "!loopback",
