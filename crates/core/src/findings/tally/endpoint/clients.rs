@@ -86,6 +86,10 @@ impl Clients {
         match self.0.binary_search_by_key(&client.address, |known| known.address) {
             Ok(at) => self.0[at].merge(client),
             Err(at) => {
+                // Most endpoints of a capture with many have one client.
+                if self.0.is_empty() {
+                    self.0.reserve_exact(1);
+                }
                 self.0.insert(at, *client);
                 self.0.truncate(CALLERS_MAX);
             }
