@@ -7,6 +7,9 @@ use tcpwhy_core::pipeline::Interval;
 /// Number of intervals in the history: no terminal has more columns.
 const MOMENTS_MAX: usize = 512;
 
+/// Number of exchanges that are listed.
+const EXCHANGES_MAX: usize = 500;
+
 /// One interval of the history.
 #[derive(Clone, Debug, Default)]
 pub struct Moment {
@@ -49,8 +52,8 @@ impl Past {
         self.moments.iter().cloned().collect()
     }
 
-    /// Returns the longest exchanges of the window, in descending order: those of each interval, and
-    /// those of `report` that have not ended.
+    /// Returns the longest exchanges of the window, in descending order (bounded): those of each
+    /// interval, and those of `report` that have not ended.
     pub fn exchanges(&self, report: &Report) -> Vec<SlowExchange> {
         let mut known = HashSet::new();
         // The report knows the causes that were found since an interval ended.
@@ -58,6 +61,7 @@ impl Past {
         let is_new = |it: &&SlowExchange| known.insert((it.client, it.server, it.exchange));
         let mut all: Vec<_> = all.filter(is_new).cloned().collect();
         all.sort_by_key(|it| std::cmp::Reverse(it.wall_ns));
+        all.truncate(EXCHANGES_MAX);
         all
     }
 }
