@@ -11,7 +11,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, RenderDirection, Sparkline, Table, TableState};
 use tcpwhy_core::model::units::{counted, duration, printable, share};
 use tcpwhy_core::model::{Cause, Class};
-use tcpwhy_core::report::{Glyphs, Look, Page, Paint, Phrases, columns_of};
+use tcpwhy_core::report::{Glyphs, Look, Page, Paint, Phrases, columns_of, cut};
 
 /// Width beyond which a text is hard to read, columns.
 const TEXT_COLUMNS: u16 = 140;
@@ -199,7 +199,7 @@ impl View {
     fn marked(&self, shot: &Shot) -> Option<Cause> {
         let row = self.choices[Pane::Findings as usize].row;
         let rows = self.rows(Pane::Findings);
-        let chosen = rows.get(row).filter(|_| self.pane == Pane::Findings);
+        let chosen = rows.get(row).filter(|_| self.pane() == Pane::Findings);
         let findings = &shot.report.findings;
         let chosen = chosen.and_then(|row| findings.get(row.item)).map(|it| it.cause);
         let mut faults = findings.iter().filter(|it| it.cause.class() == Class::Fault);
@@ -215,63 +215,37 @@ impl View {
         let all = Pane::ALL.map(|pane| (pane, self.rows(pane)));
         let [tabs, room] =
             Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
-        frame.render_widget(self.tabs(&all, usize::from(area.width)), tabs);
+        let present = self.pane();
+        frame.render_widget(self.tabs(&all, present, usize::from(area.width)), tabs);
         let is_titled = height >= ROWS_TALL;
-        let heights = self.heights(&all, room.height, is_titled);
+        let heights = heights(present, &all, room.height, is_titled);
         let mut top = room.y;
         for (pane, rows) in &all {
             let height = heights[*pane as usize].min(room.bottom().saturating_sub(top));
             if height > 0 {
                 let area = Rect { y: top, height, ..room };
-                self.draw_list(frame, *pane, rows, area, is_titled);
+                let is_present = *pane == present;
+                self.draw_list(frame, (*pane, is_present), rows, area, is_titled);
                 top += height + 1;
             }
         }
     }
 
-    /// Returns the number of rows of the screen for each list, among `room`. The present list has what it
-    /// needs of two thirds; the others have a few rows each where there is room for titles, then more.
-    fn heights(&self, all: &[(Pane, Vec<Row>)], room: u16, is_titled: bool) -> Heights {
-        let need = |rows: &[Row]| rows.len().clamp(1, 1_000) as u16 + 1 + u16::from(is_titled);
-        let others = || all.iter().filter(|(pane, rows)| *pane != self.pane && !rows.is_empty());
-        let mut heights = [0; Pane::ALL.len()];
-        let has_others = is_titled && room >= 3 * LIST_ROWS_MIN && others().next().is_some();
-        let present = &mut heights[self.pane as usize];
-        *present =
-            need(&all[self.pane as usize].1).min(if has_others { room - room / 3 } else { room });
-        let mut left = room - *present;
-        for most in [2 * LIST_ROWS_MIN, 4 * LIST_ROWS_MIN, u16::MAX] {
-            for (pane, rows) in others().filter(|_| has_others) {
-                let height = &mut heights[*pane as usize];
-                // One row is between two lists.
-                let between = u16::from(*height == 0);
-                let more = need(rows).min(most).min(*height + left.saturating_sub(between));
-                if more >= LIST_ROWS_MIN.min(need(rows)) && more > *height {
-                    left -= more - *height + between;
-                    *height = more;
-                }
-            }
-        }
-        heights[self.pane as usize] += left;
-        heights
-    }
-
     /// Returns the names of the lists with the number of their rows; the present one is marked.
-    fn tabs(&self, all: &[(Pane, Vec<Row>)], width: usize) -> Line<'static> {
+    fn tabs(&self, all: &[(Pane, Vec<Row>)], present: Pane, width: usize) -> Line<'static> {
         let numbered =
             || all.iter().enumerate().map(|(at, (pane, rows))| (at + 1, *pane, rows.len()));
         let counted = numbered().map(|(at, pane, rows)| format!(" {at} {} {rows} ", pane.name()));
         let plain = numbered().map(|(at, pane, _)| format!(" {at} {} ", pane.name()));
-        let present = self.pane as usize;
         let mut forms = [counted.collect::<Vec<_>>(), plain.collect()].into_iter();
         let fits =
             |names: &Vec<String>| names.iter().map(|it| columns_of(it)).sum::<usize>() <= width;
         let Some(names) = forms.find(fits) else {
-            let text =
-                format!(" {} {} of {}, Tab: next ", present + 1, self.pane.name(), all.len());
+            let (at, of) = (present as usize + 1, all.len());
+            let text = format!(" {} ({at} of {of}, Tab: next) ", present.name());
             return Line::styled(text, paint::selected());
         };
-        let spans = names.into_iter().enumerate().map(|(at, name)| match at == present {
+        let spans = names.into_iter().enumerate().map(|(at, name)| match at == present as usize {
             true => Span::styled(name, paint::selected()),
             false => Span::styled(name, paint::style(&self.look, Paint::Dim)),
         });
@@ -281,7 +255,7 @@ impl View {
     fn draw_list(
         &self,
         frame: &mut Frame<'_>,
-        pane: Pane,
+        (pane, is_present): (Pane, bool),
         rows: &[Row],
         area: Rect,
         is_titled: bool,
@@ -320,9 +294,9 @@ impl View {
         let heading = ratatui::widgets::Row::new(heading.collect::<Vec<_>>())
             .style(paint::style(&self.look, Paint::Dim));
         let table_row = |row: &Row| {
-            let cells = shown.iter().map(|(column, _)| {
+            let cells = shown.iter().map(|(column, width)| {
                 let text = row.cells.get(*column).map_or("", String::as_str);
-                let mut line = cell(*column, text);
+                let mut line = cell(*column, &cut(text, usize::from(*width)));
                 if let Some(paint) = row.paint.filter(|_| *column == 0) {
                     line = line.style(paint::style(&self.look, paint));
                 }
@@ -337,7 +311,6 @@ impl View {
         .header(heading)
         .column_spacing(GAP)
         .row_highlight_style(paint::selected());
-        let is_present = pane == self.pane;
         let visible = usize::from(area.height.saturating_sub(1));
         // The selected row stays in the middle where there are rows on both sides.
         let top = choice.row.saturating_sub(visible / 2).min(rows.len().saturating_sub(visible));
@@ -429,4 +402,30 @@ fn widths(columns: &[Column], rows: &[Row], width: u16) -> Vec<(usize, u16)> {
         *width = (*width + left).min(*longest);
     }
     shown.into_iter().map(|(at, width, _)| (at, width)).collect()
+}
+
+/// Returns the number of rows of the screen for each list, among `room`. The present list has what it
+/// needs of two thirds; the others have a few rows each where there is room for titles, then more.
+fn heights(present: Pane, all: &[(Pane, Vec<Row>)], room: u16, is_titled: bool) -> Heights {
+    let need = |rows: &[Row]| rows.len().clamp(1, 1_000) as u16 + 1 + u16::from(is_titled);
+    let others = || all.iter().filter(|(pane, rows)| *pane != present && !rows.is_empty());
+    let has_others = is_titled && room >= 3 * LIST_ROWS_MIN && others().next().is_some();
+    let mut heights = [0; Pane::ALL.len()];
+    let own = need(&all[present as usize].1).min(if has_others { room - room / 3 } else { room });
+    heights[present as usize] = own;
+    let mut left = room - own;
+    for most in [2 * LIST_ROWS_MIN, 4 * LIST_ROWS_MIN, u16::MAX] {
+        for (pane, rows) in others().filter(|_| has_others) {
+            let height = &mut heights[*pane as usize];
+            // One row is between two lists.
+            let between = u16::from(*height == 0);
+            let more = need(rows).min(most).min(*height + left.saturating_sub(between));
+            if more >= LIST_ROWS_MIN.min(need(rows)) && more > *height {
+                left -= more - *height + between;
+                *height = more;
+            }
+        }
+    }
+    heights[present as usize] += left;
+    heights
 }

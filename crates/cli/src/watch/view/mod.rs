@@ -96,7 +96,8 @@ pub struct View {
     /// The newest shot while the view is frozen.
     newest: Option<Rc<Shot>>,
     is_frozen: bool,
-    pane: Pane,
+    /// The list that was chosen; `None` is the first that has rows.
+    chosen: Option<Pane>,
     choices: [Choice; Pane::ALL.len()],
     /// Text that the rows of all lists contain.
     filter: String,
@@ -118,7 +119,7 @@ impl View {
             shot: None,
             newest: None,
             is_frozen: false,
-            pane: Pane::Findings,
+            chosen: None,
             choices: Default::default(),
             filter: String::new(),
             is_typing: false,
@@ -199,28 +200,35 @@ impl View {
     }
 
     fn press_in_lists(&mut self, key: KeyCode) {
-        let row = self.choice().row;
+        let (pane, row) = (self.pane(), self.choice().row);
+        match key {
+            KeyCode::Char(' ' | '?' | '/' | 'p') | KeyCode::Esc => {}
+            // Who moves in a list stays in it.
+            _ => self.chosen = Some(pane),
+        }
         match key {
             KeyCode::Char('?') => self.open = Some(Open::help()),
             KeyCode::Char(' ') => self.freeze(),
             KeyCode::Char('/') => self.is_typing = true,
             KeyCode::Char('s') => {
-                let order = &mut self.choices[self.pane as usize].order;
-                *order = (*order + 1) % self.pane.orders().len();
+                let order = &mut self.choices[pane as usize].order;
+                *order = (*order + 1) % pane.orders().len();
                 self.select(0);
             }
             KeyCode::Char('p') => {
                 let at = PERCENTILES.iter().position(|it| Some(*it) == self.percentile);
                 self.percentile = PERCENTILES.get(at.map_or(0, |at| at + 1)).copied();
-                self.pane = Pane::Exchanges;
+                self.chosen = Some(Pane::Exchanges);
                 self.select(0);
             }
             KeyCode::Char(digit @ '1'..='9') => {
                 let at = digit as usize - '1' as usize;
-                self.pane = Pane::ALL.get(at).copied().unwrap_or(self.pane);
+                self.chosen = Pane::ALL.get(at).copied().or(self.chosen);
             }
-            KeyCode::Tab | KeyCode::Right => self.pane = self.pane.after(1),
-            KeyCode::BackTab | KeyCode::Left => self.pane = self.pane.after(Pane::ALL.len() - 1),
+            KeyCode::Tab | KeyCode::Right => self.chosen = Some(pane.after(1)),
+            KeyCode::BackTab | KeyCode::Left => {
+                self.chosen = Some(pane.after(Pane::ALL.len() - 1));
+            }
             KeyCode::Up | KeyCode::Char('k') => self.select(row.saturating_sub(1)),
             KeyCode::Down | KeyCode::Char('j') => self.select(row + 1),
             KeyCode::PageUp => self.select(row.saturating_sub(PAGE_ROWS)),
@@ -228,9 +236,9 @@ impl View {
             KeyCode::Home => self.select(0),
             KeyCode::End => self.select(usize::MAX),
             KeyCode::Enter => {
-                let rows = self.rows(self.pane);
+                let rows = self.rows(pane);
                 if let (Some(shot), Some(row)) = (&self.shot, rows.get(row)) {
-                    self.open = Some(Open::of(Rc::clone(shot), self.pane, row.item));
+                    self.open = Some(Open::of(Rc::clone(shot), pane, row.item));
                 }
             }
             KeyCode::Esc => {
@@ -248,16 +256,23 @@ impl View {
         }
     }
 
+    /// Returns the present list.
+    fn pane(&self) -> Pane {
+        let has_rows = |pane: &Pane| !self.rows(*pane).is_empty();
+        self.chosen.or_else(|| Pane::ALL.into_iter().find(has_rows)).unwrap_or(Pane::Findings)
+    }
+
     fn choice(&self) -> &Choice {
-        &self.choices[self.pane as usize]
+        &self.choices[self.pane() as usize]
     }
 
     /// Selects a row of the present list, at most its last.
     fn select(&mut self, row: usize) {
-        let rows = self.rows(self.pane);
+        let pane = self.pane();
+        let rows = self.rows(pane);
         let row = row.min(rows.len().saturating_sub(1));
         let id = rows.into_iter().nth(row).map(|row| row.id).unwrap_or_default();
-        let choice = &mut self.choices[self.pane as usize];
+        let choice = &mut self.choices[pane as usize];
         (choice.row, choice.id) = (row, id);
     }
 }

@@ -147,6 +147,24 @@ fn a_healthy_service_is_said_to_be_well() {
 }
 
 #[test]
+fn the_first_list_with_rows_is_shown_until_one_is_chosen() {
+    let mut view = view(Look::default());
+    let healthy = || {
+        let (mut report, interval) = diagnosed("nginx_nodelay_off-healthy");
+        report.findings.clear();
+        end((report, interval))
+    };
+    view.take(healthy());
+    assert_eq!(view.pane(), Pane::Exchanges);
+    has_all(&drawn(&view, (40, 12)), &["nothing is wrong", "exchanges (2 of 6", "took"]);
+    view.take(end(diagnosed("nginx_nodelay_off")));
+    assert_eq!(view.pane(), Pane::Findings);
+    view.press(KeyCode::Down);
+    view.take(healthy());
+    assert_eq!(view.pane(), Pane::Findings, "who moves in a list stays in it");
+}
+
+#[test]
 fn any_size_is_drawn() {
     let mut view = nagle();
     for keys in ["", "\n", "\x1b?"] {
@@ -239,7 +257,7 @@ fn a_filter_keeps_the_rows_with_its_text() {
 #[test]
 fn lists_change_order_and_percentiles_limit_the_exchanges() {
     let mut view = nagle();
-    let first = |view: &View| view.rows(view.pane)[0].cells[0].clone();
+    let first = |view: &View| view.rows(view.pane())[0].cells[0].clone();
     press(&mut view, "2");
     let longest = first(&view);
     let all = view.rows(Pane::Exchanges).len();
@@ -251,7 +269,7 @@ fn lists_change_order_and_percentiles_limit_the_exchanges() {
     press(&mut view, "ss");
     assert_eq!(first(&view), longest);
     press(&mut view, "1ppp");
-    assert_eq!((view.pane, view.percentile), (Pane::Exchanges, Some(99)));
+    assert_eq!((view.pane(), view.percentile), (Pane::Exchanges, Some(99)));
     let behind = view.rows(Pane::Exchanges);
     let least_ns = view.shot.as_ref().expect("a report").percentile_ns(99);
     let exchanges = &view.shot.as_ref().expect("a report").exchanges;
@@ -282,11 +300,11 @@ fn the_selected_row_is_followed_when_the_list_changes() {
     view.press(KeyCode::Home);
     assert_eq!(view.choice().row, 0);
     press(&mut view, "\t");
-    assert_eq!(view.pane, Pane::Endpoints);
+    assert_eq!(view.pane(), Pane::Endpoints);
     view.press(KeyCode::BackTab);
     view.press(KeyCode::Left);
     view.press(KeyCode::Left);
-    assert_eq!(view.pane, Pane::State);
+    assert_eq!(view.pane(), Pane::State);
 }
 
 #[test]

@@ -80,10 +80,10 @@ fn keys_are_not_echoed_and_the_terminal_is_restored() {
         type_keys(b"?");
         wait_for("the keys are listed", || has("another list"));
         // An arrow as both modes of a terminal send it (xterm's DECCKM).
-        type_keys(b"\x1b\x1b[B\x1bOA\r");
-        wait_for("details are shown", || has("What happens"));
-        type_keys(b"q/no such row");
-        wait_for("the filter is shown", || has("no such row_"));
+        type_keys(b"q\x1b[B\x1bOA\r");
+        wait_for("details are shown", || has("as of"));
+        type_keys(b"q/nosuchrow");
+        wait_for("the filter is shown", || has("nosuchrow_"));
         type_keys(b"\x1b");
         assert!(!has("by urgency"), "{name}: there is no room for titles");
         resize(&user, 100, 30);
