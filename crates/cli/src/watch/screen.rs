@@ -154,3 +154,69 @@ fn write(bytes: &[u8]) -> io::Result<()> {
     out.write_all(bytes)?;
     out.flush()
 }
+
+#[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::Read;
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    use std::process::{Command, Stdio};
+
+    /// Both ends of a pseudo-terminal: the user's and the program's.
+    fn terminal() -> (File, OwnedFd) {
+        let (mut user, mut program) = (-1, -1);
+        let none = std::ptr::null_mut();
+        // SAFETY: it writes two descriptors, which nothing else owns.
+        unsafe {
+            let result =
+                libc::openpty(&raw mut user, &raw mut program, none, none.cast(), none.cast());
+            assert_eq!(result, 0);
+            (File::from_raw_fd(user), OwnedFd::from_raw_fd(program))
+        }
+    }
+
+    fn modes(terminal: &OwnedFd) -> libc::tcflag_t {
+        // SAFETY: all bytes zero are a valid `termios`, and the call writes one.
+        unsafe {
+            let mut modes: libc::termios = std::mem::zeroed();
+            assert_eq!(libc::tcgetattr(terminal.as_raw_fd(), &raw mut modes), 0);
+            modes.c_lflag
+        }
+    }
+
+    #[test]
+    #[ignore = "a_panic_and_an_error_restore_the_terminal starts it on a terminal"]
+    fn ends_in_the_midst_of_a_watch() {
+        let mut screen = Screen::open(Look::default(), Fixed::default()).expect("a terminal");
+        screen.draw().expect("drawn");
+        assert!(std::env::var_os("TCPWHY_TEST_PANICS").is_none(), "it panics here");
+    }
+
+    #[test]
+    fn a_panic_and_an_error_restore_the_terminal() {
+        for (variable, ends) in [("TCPWHY_TEST_PANICS", "it panics here"), ("NONE", "1 passed")] {
+            let (mut user, program) = terminal();
+            let before = modes(&program);
+            let stream = || Stdio::from(program.try_clone().expect("a descriptor"));
+            let mut command = Command::new(std::env::current_exe().expect("this program"));
+            command.args(["--ignored", "--nocapture", "ends_in_the_midst_of_a_watch"]);
+            command.env("TERM", "xterm").env(variable, "1");
+            command.stdin(stream()).stdout(stream()).stderr(stream());
+            let mut child = command.spawn().expect("it runs");
+            drop(command);
+            child.wait().expect("its end");
+            assert_eq!(modes(&program), before, "{ends}");
+            drop(program);
+            let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
+            // Reading fails once no program has the other end.
+            while let Ok(read @ 1..) = user.read(&mut buffer) {
+                text.extend_from_slice(&buffer[..read]);
+            }
+            let text = String::from_utf8_lossy(&text);
+            let (drawn, after) = text.split_once("\x1b[?1049l").expect("the screen is left");
+            assert!(drawn.contains("tcpwhy watch live:"), "{text:?}");
+            assert!(after.contains(ends) && !after.contains("tcpwhy watch live:"), "{text:?}");
+        }
+    }
+}

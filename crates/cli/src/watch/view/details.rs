@@ -176,7 +176,7 @@ impl Shot {
         }
         page.labelled("number", &format!("{} on its connection", count(one.exchange)));
         let part = share(one.server_ns as f64 / one.wall_ns.max(1) as f64);
-        page.labelled("server time", &format!("{} ({part})", duration(one.server_ns)));
+        page.labelled("at server", &format!("{} ({part})", duration(one.server_ns)));
         if let Some(parts) = self.parts_in_words(one) {
             page.labelled("in it", &parts);
         }

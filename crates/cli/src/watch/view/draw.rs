@@ -11,7 +11,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, RenderDirection, Sparkline, Table, TableState};
 use tcpwhy_core::model::units::{counted, duration, printable, share};
 use tcpwhy_core::model::{Cause, Class};
-use tcpwhy_core::report::{Glyphs, Look, Page, Paint, Phrases, columns_of, cut};
+use tcpwhy_core::report::{Glyphs, Look, Page, Paint, columns_of, cut};
 
 /// Width beyond which a text is hard to read, columns.
 const TEXT_COLUMNS: u16 = 140;
@@ -124,22 +124,20 @@ impl View {
     fn verdict(&self, shot: &Shot, width: usize, height: u16) -> Vec<Line<'static>> {
         let rows = usize::from(height / 4).clamp(2, 6);
         let findings = &shot.report.findings;
-        let fault = findings.iter().find(|it| it.cause.class() == Class::Fault);
-        let Some(fault) = fault else {
-            let write = |page: &mut Page<'_>| match findings.first() {
+        let fault = findings.iter().position(|it| it.cause.class() == Class::Fault);
+        let Some(phrases) = fault.map(|at| &shot.phrases[at]) else {
+            let write = |page: &mut Page<'_>| match shot.phrases.first() {
                 _ if shot.report.totals.exchanges + shot.report.totals.connections == 0 => {
                     page.paragraph(Some(Paint::Dim), "no connection was seen in the window", 0);
                 }
                 None => page.paragraph(Some(Paint::Good), "nothing is wrong", 0),
                 Some(cost) => {
                     page.paragraph(Some(Paint::Good), "no fault", 0);
-                    let words = Phrases::of(cost).headline;
-                    page.paragraph(None, &format!("most time: {words}"), 0);
+                    page.paragraph(None, &format!("most time: {}", cost.headline), 0);
                 }
             };
             return paint::at_most(rows, &self.look, paint::paged(&self.look, width, write));
         };
-        let phrases = Phrases::of(fault);
         let said = paint::paged(&self.look, width, |page| {
             page.paragraph(Some(Paint::Fault), &format!("FAULT  {}", phrases.headline), 0);
         });

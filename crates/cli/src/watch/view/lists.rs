@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use tcpwhy_core::filter::utc;
 use tcpwhy_core::model::units::{count, duration, endpoint_or_others, share};
 use tcpwhy_core::model::{Cause, Class, Finding, SlowExchange, StateEvidence};
-use tcpwhy_core::report::{Paint, Phrases};
+use tcpwhy_core::report::Paint;
 use tcpwhy_core::state::{parts_of, sentence};
 use tcpwhy_core::wire::Endpoint;
 
@@ -239,7 +239,7 @@ impl Shot {
             finding.cause.id().to_owned(),
             at.clone(),
             process.unwrap_or_default(),
-            Phrases::of(finding).headline,
+            self.phrases[item].headline.clone(),
         ];
         let id = format!("{} {at}", finding.cause.id());
         Row { paint: Some(paint), ..Row::new(id, item, cells) }

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use tcpwhy_core::model::{Report, SlowExchange};
 use tcpwhy_core::pipeline::Interval;
-use tcpwhy_core::report::Look;
+use tcpwhy_core::report::{Look, Phrases};
 use tcpwhy_core::state::{Served, ServerParts, by_server};
 
 /// What stays the same while a watch goes on.
@@ -58,6 +58,8 @@ pub struct Ended {
 /// What the view shows of the time until the end of an interval.
 struct Shot {
     report: Report,
+    /// The texts of each finding.
+    phrases: Vec<Phrases>,
     cost: Cost,
     served: Vec<Served>,
     servers: Vec<ServerParts>,
@@ -135,7 +137,8 @@ impl View {
         let servers = by_server(&served);
         let exchanges = self.past.exchanges(&report);
         let moments = self.past.moments();
-        let shot = Shot { report, cost, served, servers, exchanges, moments, notes, time };
+        let phrases = report.findings.iter().map(Phrases::of).collect();
+        let shot = Shot { report, phrases, cost, served, servers, exchanges, moments, notes, time };
         let shot = Rc::new(shot);
         if self.is_frozen && self.shot.is_some() {
             self.newest = Some(shot);

@@ -23,8 +23,8 @@ fn size(columns: u16, rows: u16) -> libc::winsize {
 
 /// Gives the terminal another size.
 fn resize(user: &File, columns: u16, rows: u16) {
-    // SAFETY: it reads one `winsize`.
     let size = size(columns, rows);
+    // SAFETY: it reads one `winsize`.
     let result = unsafe { libc::ioctl(user.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
     assert_eq!(result, 0);
 }
