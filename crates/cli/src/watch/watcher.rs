@@ -346,7 +346,7 @@ impl<'a> Watcher<'a> {
         self.tell(&report, &cost, &inputs);
         let is_read = match &mut self.output {
             Output::Screen(screen) => {
-                let interval = self.sliding.last(&report.findings);
+                let interval = self.sliding.last(&report.findings, &inputs);
                 let (notes, time) = (self.notes.clone(), lines::time_of_day());
                 screen.show(Ended { report, cost, served, interval, notes, time })?;
                 true

@@ -3,22 +3,16 @@
 use crate::findings::tally::{EndpointTally, KIND_OTHER, Tally};
 use crate::model::{EndpointReport, Histogram, KindReport, Report};
 
-/// Returns the latency of all exchanges.
-pub(crate) fn latency(tally: &Tally) -> Histogram {
-    let mut latency = Histogram::default();
-    tally.endpoints.values().for_each(|endpoint| latency.merge(&endpoint.all.latency));
-    latency
-}
-
 /// Adds up the ledgers, latencies and counts of all endpoints.
 pub(super) fn add_up(tally: &Tally, report: &mut Report) {
-    let latency = latency(tally);
+    let mut latency = Histogram::default();
     (report.ledger, report.totals.outcomes) = Default::default();
     report.totals.exchanges = 0;
     for endpoint in tally.endpoints.values() {
         report.ledger.merge(&endpoint.all.ledger);
         report.totals.exchanges += endpoint.all.exchanges;
         report.totals.outcomes.merge(&endpoint.all.outcomes);
+        latency.merge(&endpoint.all.latency);
     }
     report.totals.wall_ns = report.ledger.total_ns();
     report.totals.connections = tally.connections;

@@ -62,7 +62,6 @@ pub use assemble::{arrange, assemble};
 pub use causes::delayed_ack::SEND_BUFFER as BLOCKED_BY_SEND_BUFFER;
 pub use causes::repair::{DROPPER, is_loss};
 pub use confidence::{cases, judged, of_many as confidence_of};
-pub(crate) use endpoints::latency;
 pub use floors::{Floors, share_of};
 pub use lookups::link;
 pub use stamps::{Stamps, are_made_up};

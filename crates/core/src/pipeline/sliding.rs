@@ -31,7 +31,7 @@ pub struct Interval {
     pub latency: Latency,
     /// Those that took longest, in descending order (bounded).
     pub slowest: Vec<SlowExchange>,
-    /// The causes, of those that were found, of which there were cases.
+    /// The causes, of those that were found in the window, that the interval shows.
     pub causes: Vec<Cause>,
 }
 
@@ -109,17 +109,22 @@ impl Sliding {
         self.report_of(Found::default(), since_ns.unwrap_or(u64::MAX), inputs)
     }
 
-    /// Returns the exchanges that ended in the last interval, and the causes of `findings` in it.
-    pub fn last(&self, findings: &[Finding]) -> Interval {
+    /// Returns the exchanges that ended in the last interval, and the causes of `findings` that they show.
+    pub fn last(&self, findings: &[Finding], inputs: &[InputSummary]) -> Interval {
         let Some(found) = self.window.back() else { return Interval::default() };
-        let latency = findings::latency(&found.tally);
+        let Analysis { control, options, .. } = &self.analysis;
         let mut slowest = found.tally.slowest.clone().finish();
         findings::confirm(&mut slowest, findings);
-        let mut causes: Vec<Cause> = findings.iter().map(|it| it.cause).collect();
+        // Some causes show in single exchanges, and others only in all of the interval together.
+        let own = found.clone().report(options, control.observed(), inputs);
+        let is_shown = |cause: &Cause| {
+            own.findings.iter().any(|it| it.cause == *cause)
+                || found.tally.causes.keys().any(|key| key.cause == *cause)
+        };
+        let mut causes: Vec<Cause> = findings.iter().map(|it| it.cause).filter(is_shown).collect();
         causes.sort_unstable();
         causes.dedup();
-        causes.retain(|cause| found.tally.causes.iter().any(|(key, _)| key.cause == *cause));
-        Interval { exchanges: latency.count(), latency: latency.latency(), slowest, causes }
+        Interval { exchanges: own.totals.exchanges, latency: own.latency, slowest, causes }
     }
 
     /// Returns the report of the whole time, including open connections.

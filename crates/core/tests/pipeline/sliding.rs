@@ -171,13 +171,16 @@ fn the_last_interval_has_its_own_exchanges_and_the_causes_in_it() {
     let (mut all, set) = sliding(&bytes, 1 << 20, usize::MAX);
     all.cut();
     let report = all.report(set.inputs());
-    let last = all.last(&report.findings);
+    let last = all.last(&report.findings, set.inputs());
     assert!(last.exchanges > 0 && last.exchanges <= report.totals.exchanges);
     assert!(last.causes.contains(&Cause::NagleDelayedAck), "{:?}", last.causes);
     assert!(last.slowest.is_sorted_by(|one, next| one.wall_ns >= next.wall_ns));
     assert!(last.slowest.iter().any(|it| it.cause == Some(Cause::NagleDelayedAck)));
-    assert!(all.last(&[]).slowest.iter().all(|it| it.cause.is_none()), "nothing is found");
+    assert!(
+        all.last(&[], set.inputs()).slowest.iter().all(|it| it.cause.is_none()),
+        "nothing is found"
+    );
     all.cut();
-    let none = all.last(&report.findings);
+    let none = all.last(&report.findings, set.inputs());
     assert_eq!((none.exchanges, none.slowest.len(), none.causes.len()), (0, 0, 0));
 }

@@ -114,7 +114,7 @@ fn help(page: &mut Page<'_>) {
     page.paragraph(
         None,
         "A report covers the window (--window). In the history each column is one interval \
-         (--interval), and ▲ marks those with cases of the selected cause.",
+         (--interval), and ▲ marks those that show the selected cause.",
         2,
     );
 }

@@ -24,7 +24,7 @@ fn diagnosed(name: &str) -> (Report, Interval) {
     }
     sliding.cut();
     let report = sliding.report(set.inputs());
-    let interval = sliding.last(&report.findings);
+    let interval = sliding.last(&report.findings, set.inputs());
     (report, interval)
 }
 
