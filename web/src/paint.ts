@@ -2,7 +2,7 @@
 
 import type uPlot from "uplot";
 import type { Stall } from "./data";
-import { duration, words } from "./dom";
+import { duration } from "./dom";
 import { colourOf, themed } from "./palette";
 import type { Sender, Series, Span } from "./series";
 
@@ -56,9 +56,7 @@ export function nameStalls(chart: uPlot, stalls: Stall[], view: Span): void {
     while (end < shown.length && shown[end]!.owner === first.owner) end += 1;
     const run = shown.slice(at, end);
     at = end;
-    const texts = run.map(
-      (it) => `${words(it.owner)} ${duration((it.end_ms - it.start_ms) * 1e6)}`,
-    );
+    const texts = run.map((it) => `${it.owner} ${duration((it.end_ms - it.start_ms) * 1e6)}`);
     const fits = run.filter((it, place) =>
       isRoomFor(chart, texts[place]!, position(it.start_ms), position(it.end_ms)),
     );
@@ -71,7 +69,7 @@ export function nameStalls(chart: uPlot, stalls: Stall[], view: Span): void {
     const sum = run.reduce((all, it) => all + it.end_ms - it.start_ms, 0) * 1e6;
     label(
       chart,
-      `${words(first.owner)} ${duration(sum)} in ${run.length} silences`,
+      `${first.owner} ${duration(sum)} in ${run.length} silences`,
       position(first.start_ms),
       position(run[run.length - 1]!.end_ms),
     );

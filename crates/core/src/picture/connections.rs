@@ -25,6 +25,8 @@ const STEPS_MAX: usize = 16_000;
 pub struct DrawnConnection {
     /// Its first frame, which distinguishes it from others of the same addresses.
     pub first: FrameId,
+    /// Capture time at which the ladder begins, ns.
+    pub start_ns: u64,
     /// The whole connection, shortened.
     pub ladder: Ladder,
     /// Its graphs, unless the drawing of a finding has them.
@@ -75,7 +77,7 @@ pub(super) fn drawn(followed: Vec<Followed>, rows: &[ExchangeRow]) -> Vec<DrawnC
         let start_ns = whole.ladder_start_ns(None);
         let end_ns = start_ns + ladder.steps.last().map_or(0, |step| step.time_ns);
         let graphs = whole.graph.take().and_then(|it| graphs(it, whole, (start_ns, end_ns)));
-        DrawnConnection { first: *first, ladder, graphs, exchanges }
+        DrawnConnection { first: *first, start_ns, ladder, graphs, exchanges }
     };
     wholes.iter_mut().map(draw).collect()
 }

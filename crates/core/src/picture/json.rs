@@ -7,7 +7,7 @@ use crate::dns::{Lookup, LookupOutcome};
 use crate::graph::{Mark, Point};
 use crate::model::Report;
 use crate::model::units::endpoint;
-use crate::report::{Ladder, Step, json, manual_json};
+use crate::report::{Ladder, LadderStep, Step, json, manual_json};
 use serde_json::{Map, Value, json};
 use std::net::Ipv6Addr;
 
@@ -75,12 +75,15 @@ fn connection(drawn: &DrawnConnection, zero_ns: u64) -> Value {
         json!({
             "first": frame(it.first),
             "start_ns": since(zero_ns, it.start_ns),
-            "steps": ladder(&it.ladder)["steps"].take(),
+            "steps": steps(&it.ladder),
         })
     });
     json!({
         "first": frame(drawn.first),
-        "ladder": ladder(&drawn.ladder),
+        "client": endpoint(&drawn.ladder.client),
+        "server": endpoint(&drawn.ladder.server),
+        "start_ns": since(zero_ns, drawn.start_ns),
+        "steps": steps(&drawn.ladder),
         "graphs": drawn.graphs.as_ref().map(|it| graphs(it, zero_ns)),
         "exchanges": exchanges.collect::<Vec<_>>(),
     })
@@ -98,6 +101,26 @@ fn ladder(ladder: &Ladder) -> Value {
         }
     }
     value
+}
+
+/// Returns the steps of a ladder, of which a page may have thousands, in brief: a mark is
+/// `[time_ns, label]`; a segment `[time_ns, side, frame, label]`, with the file if that is not the
+/// first; a silence `[time_ns, [duration_ns, owner, cause, since_ns, until_frame]]`.
+fn steps(ladder: &Ladder) -> Value {
+    let brief = |it: &LadderStep| match &it.step {
+        Step::Segment { from, frame, label } if frame.file() == 0 => {
+            json!([it.time_ns, *from as usize, frame.number(), label])
+        }
+        Step::Segment { from, frame, label } => {
+            json!([it.time_ns, *from as usize, frame.number(), label, frame.file()])
+        }
+        Step::Gap { duration_ns, owner, cause, beyond } => {
+            let (cause, until) = (cause.map(|it| it.id()), beyond.until.map(FrameId::number));
+            json!([it.time_ns, [duration_ns, owner.id(), cause, beyond.since_ns, until]])
+        }
+        Step::Mark(label) => json!([it.time_ns, label]),
+    };
+    ladder.steps.iter().map(brief).collect()
 }
 
 /// Bits of a point's `flags` column.
