@@ -325,7 +325,7 @@ class Board implements Graphs {
             ticks: grid,
             values: (_, at) => at.map((ms) => clock(ms, this.view)),
           },
-          { stroke: ink, grid, ticks: grid, size: this.isNarrow() ? 62 : 92, values },
+          { stroke: ink, grid, ticks: grid, size: this.isNarrow() ? 78 : 92, values },
         ],
         cursor: {
           sync: { key: this.name, scales: ["x", null] },

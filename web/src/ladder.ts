@@ -101,7 +101,7 @@ function silence(
     { class: isLost ? "gap fault" : "gap" },
     h("span", { class: "band" }, h("b", {}, duration(step.duration_ns)), ` ${name}${beyond}`),
   );
-  row.style.height = `${height.toFixed(0)}px`;
+  row.style.minHeight = `${height.toFixed(0)}px`;
   row.style.setProperty("--owner", colourOf(step.owner));
   return row;
 }

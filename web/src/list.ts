@@ -157,7 +157,11 @@ class List {
         outcome,
       ),
       h("td", { class: "number took" }, h("b", {}, duration(row.wall_ns))),
-      h("td", { class: "ids" }, row.causes.join(", ")),
+      h(
+        "td",
+        { class: "ids" },
+        ...row.causes.flatMap((it, at) => [at > 0 ? ", " : "", h("span", {}, it)]),
+      ),
       h("td", { class: "number" }, `${(row.start_ns / 1e6).toFixed(3)} ms`),
       h(
         "td",

@@ -22,12 +22,12 @@ type Shape = (x: number, y: number) => string;
 
 /** Shapes of the findings' points, so that nothing depends on colour alone. */
 const SHAPES: Shape[] = [
-  (x, y) => `M${x - 4} ${y + 3.5}L${x} ${y - 4.5}L${x + 4} ${y + 3.5}Z`,
-  (x, y) => `M${x - 3.6} ${y - 3.6}h7.2v7.2h-7.2Z`,
-  (x, y) => `M${x} ${y - 5}L${x + 5} ${y}L${x} ${y + 5}L${x - 5} ${y}Z`,
-  (x, y) => `M${x - 4} ${y - 3.5}L${x} ${y + 4.5}L${x + 4} ${y - 3.5}Z`,
+  (x, y) => `M${x - 5} ${y + 4.4}L${x} ${y - 5.6}L${x + 5} ${y + 4.4}Z`,
+  (x, y) => `M${x - 4.5} ${y - 4.5}h9v9h-9Z`,
+  (x, y) => `M${x} ${y - 6}L${x + 6} ${y}L${x} ${y + 6}L${x - 6} ${y}Z`,
+  (x, y) => `M${x - 5} ${y - 4.4}L${x} ${y + 5.6}L${x + 5} ${y - 4.4}Z`,
 ];
-const DOT: Shape = (x, y) => `M${x - 2.5} ${y}a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0 -5 0Z`;
+const DOT: Shape = (x, y) => `M${x - 3.5} ${y}a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0Z`;
 
 /** A finding that has exchanges, and how its points look. */
 interface Marked {
