@@ -248,7 +248,16 @@ export interface DrawnConnection {
   steps: BriefStep[];
   /** Absent where the drawing of a finding has them. */
   graphs: RawGraphs | null;
-  exchanges: { first: Frame; start_ns: number; steps: BriefStep[] }[];
+  exchanges: DrawnExchange[];
+}
+
+export interface DrawnExchange {
+  /** First frame and number of its row. */
+  row: [Frame, number];
+  /** As `--exchange` takes it. */
+  number: number;
+  start_ns: number;
+  steps: BriefStep[];
 }
 
 export interface SetUps {

@@ -7,6 +7,7 @@ import {
   fileOf,
   type Connection,
   type DrawnConnection,
+  type DrawnExchange,
   type Exchange,
   type Frame,
   type RawGraphs,
@@ -21,10 +22,31 @@ import * as place from "./place";
 const isSame = (one: Frame, other: Frame | null) =>
   other !== null && one[0] === other[0] && one[1] === other[1];
 
-const key = (run: Run, what: "exchange" | "connection", [file, frame]: Frame) =>
-  `${run.id}${what}-${file}.${frame}`;
+/** What the address calls a connection, or with its number an exchange. */
+const key = (run: Run, [file, frame]: Frame, number?: number) =>
+  `${run.id}${number === undefined ? "connection" : "exchange"}-${file}.${frame}${number === undefined ? "" : `.${number}`}`;
 
-const open = (run: Run, what: "exchange" | "connection", first: Frame, label: string) =>
+/** An exchange that is drawn, and its connection. */
+type Place = [DrawnConnection, DrawnExchange];
+
+const places = new WeakMap<Run, Map<string, Place>>();
+
+function drawnOf(run: Run, row: Exchange): Place | undefined {
+  let all = places.get(run);
+  if (!all) {
+    const named = (on: DrawnConnection) =>
+      on.exchanges.map((it): [string, Place] => [key(run, ...it.row), [on, it]]);
+    all = new Map(run.picture.connections.flatMap(named));
+    places.set(run, all);
+  }
+  return all.get(key(run, row.first, row.number));
+}
+
+/** The number of an exchange on its connection, in the order of requests as far as that is known. */
+export const numberOf = (run: Run, row: Exchange): number =>
+  drawnOf(run, row)?.[1].number ?? row.number;
+
+const open = (what: string, asked: string, label: string) =>
   h(
     "button",
     {
@@ -32,22 +54,22 @@ const open = (run: Run, what: "exchange" | "connection", first: Frame, label: st
       class: "open",
       title: `Open the ladder and graphs of this ${what}`,
       "aria-haspopup": "dialog",
-      click: () => place.set({ open: key(run, what, first) }),
+      click: () => place.set({ open: asked }),
     },
     label,
   );
 
 /** A button with the name of an exchange, which opens it. */
 export const opener = (run: Run, row: Exchange, label: string): HTMLButtonElement =>
-  open(run, "exchange", row.first, label);
+  open("exchange", key(run, row.first, row.number), label);
 
 /** Opens an exchange. */
 export const show = (run: Run, row: Exchange): void =>
-  place.set({ open: key(run, "exchange", row.first) });
+  place.set({ open: key(run, row.first, row.number) });
 
 /** A button that opens a connection of the report's list. */
 export const connectionOpener = (run: Run, of: Connection, label: string): HTMLButtonElement =>
-  open(run, "connection", firstOf(run, of), label);
+  open("connection", key(run, firstOf(run, of)), label);
 
 function firstOf(run: Run, of: Connection): Frame {
   const file = run.report.inputs.findIndex((it) => it.path === of.first_frame.file);
@@ -138,9 +160,9 @@ interface Contents {
 
 function contents(runs: Run[], asked: string): Contents | null {
   for (const run of runs) {
-    const row = run.picture.exchanges.rows.find((it) => key(run, "exchange", it.first) === asked);
+    const row = run.picture.exchanges.rows.find((it) => key(run, it.first, it.number) === asked);
     if (row) return exchange(run, row);
-    const drawn = run.picture.connections.find((it) => key(run, "connection", it.first) === asked);
+    const drawn = run.picture.connections.find((it) => key(run, it.first) === asked);
     if (drawn) return connection(run, drawn);
   }
   return null;
@@ -167,7 +189,7 @@ const command = (name: string, text: string, what: string, of = "") =>
 /** The command that draws the same in a terminal. */
 function draw(run: Run, drawn: DrawnConnection | undefined, row: Exchange | null): string {
   const files = run.report.inputs.map((it) => quoted(it.path)).join(" ");
-  const number = row ? ` --exchange ${row.number}` : "";
+  const number = row ? ` --exchange ${numberOf(run, row)}` : "";
   const known = listed(run, drawn);
   if (known) return `tcpwhy ${files} --connection ${known.number}${number}`;
   const { address, port } = ends((row ?? drawn!).client);
@@ -175,8 +197,7 @@ function draw(run: Run, drawn: DrawnConnection | undefined, row: Exchange | null
 }
 
 function exchange(run: Run, row: Exchange): Contents {
-  const drawn = connectionOf(run, row);
-  const own = drawn?.exchanges.find((it) => isSame(it.first, row.first));
+  const [drawn, own] = drawnOf(run, row) ?? [connectionOf(run, row), undefined];
   const file = fileOf(run, row.first[0]);
   const findings = run.report.findings
     .map((it, at) => [it, at] as const)
@@ -203,7 +224,7 @@ function exchange(run: Run, row: Exchange): Contents {
         " ",
       ]),
       ...neighbours(run, row),
-      drawn ? open(run, "connection", drawn.first, "Its connection") : "",
+      drawn ? open("connection", key(run, drawn.first), "Its connection") : "",
     ),
     command("Wireshark", flowFilter(row.client, row.server), "the Wireshark filter", file),
     command("draw", draw(run, drawn, row), "the command"),
@@ -257,9 +278,7 @@ const MATES_MAX = 12;
 function connection(run: Run, drawn: DrawnConnection): Contents {
   const known = listed(run, drawn);
   const file = fileOf(run, drawn.first[0]);
-  const on = run.picture.exchanges.rows.filter((it) =>
-    drawn.exchanges.some((its) => isSame(its.first, it.first)),
-  );
+  const on = run.picture.exchanges.rows.filter((it) => drawnOf(run, it)?.[0] === drawn);
   const parts: HTMLElement[] = [
     title(`Connection ${known?.number ?? ""}: ${drawn.client} → ${drawn.server}`),
     facts([

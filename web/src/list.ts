@@ -3,7 +3,7 @@
 import type { Exchange, Run } from "./data";
 import { bar } from "./bars";
 import { fileOf } from "./data";
-import { opener } from "./detail";
+import { numberOf, opener } from "./detail";
 import { copier, count, counted, duration, flowFilter, frameButton, h, named, table } from "./dom";
 import { controls, type Filter } from "./filter";
 import { arrows } from "./keys";
@@ -171,7 +171,7 @@ class List {
           flowFilter(row.client, row.server),
           "Wireshark filter of the connection",
         ),
-        h("small", {}, `no. ${row.number} on it`),
+        h("small", {}, `no. ${numberOf(this.run, row)} on it`),
       ),
       h("td", { class: "address" }, row.server),
       h("td", { class: "wide" }, bar(row.ledger, most)),

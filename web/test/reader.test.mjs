@@ -115,7 +115,7 @@ test("latency over time has each exchange, the findings marked, and opens what i
   const flag = await tab.locator("#over-time .point.marked").last().boundingBox();
   await tab.mouse.click(flag.x + flag.width / 2, flag.y + flag.height / 2);
   assert.ok(await dialog(tab).isVisible());
-  assert.match(await tab.evaluate(() => location.hash), /open=exchange-0\.\d+/);
+  assert.match(await tab.evaluate(() => location.hash), /open=exchange-0\.\d+\.\d+/);
   assert.deepEqual(faults, []);
 });
 

@@ -147,7 +147,7 @@ impl Pass {
         let drawn: Vec<_> = (0..)
             .zip(&report.findings)
             .filter_map(|(index, finding)| {
-                Some((index, finding.evidence.first()?.frame, start(report, finding)?))
+                Some((index, finding.evidence.first()?.frame, start(options, report, finding)?))
             })
             .collect();
         let points_max = POINTS_MAX.min(POINTS_MAX_OF_ALL / drawn.len().max(1));
@@ -213,16 +213,20 @@ impl Pass {
     }
 }
 
-/// Selects the connection that shows `finding`, which is the connection of its evidence. Ports are
-/// reused: of several connections, it is the last that began before the evidence.
-fn start<'a>(report: &'a Report, finding: &Finding) -> Option<Start<'a>> {
+/// Selects the connection that shows `finding`, which is the connection of its evidence, as the
+/// place of the evidence saw it. Ports are reused: of several connections, it is the last that began
+/// before the evidence.
+fn start<'a>(options: &Options, report: &'a Report, finding: &Finding) -> Option<Start<'a>> {
     let frame = finding.evidence.first()?.frame;
     let (client, server) = finding.evidence_flow?;
     if is_of_names(finding) || client.port == 0 {
         return None;
     }
+    let place = |frame| options.sites.place(frame);
     let holds = |it: &&ConnectionReport| {
-        (it.client, it.server) == (client, server) && it.first_frame <= frame
+        (it.client, it.server) == (client, server)
+            && it.first_frame <= frame
+            && place(it.first_frame) == place(frame)
     };
     let known = report.connections.iter().filter(holds).max_by_key(|it| it.first_frame);
     Some(known.map_or(Start::Around { client, server, frame }, Start::Known))

@@ -9,7 +9,7 @@ use crate::graph::Graph;
 use crate::model::ConnectionReport;
 use crate::pipeline::Options;
 use crate::report::Ladder;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// Maximum number of segments read of all connections: memory is needed for each.
 const SEGMENTS_MAX: usize = 1 << 18;
@@ -37,8 +37,10 @@ pub struct DrawnConnection {
 
 /// An exchange, drawn.
 pub struct DrawnExchange {
-    /// Its first frame with data.
-    pub first: FrameId,
+    /// First frame and number of its row.
+    pub row: (FrameId, u64),
+    /// Its number on the connection, as `--exchange` takes it: in the order of requests.
+    pub number: u64,
     /// Capture time at which the ladder begins, ns.
     pub start_ns: u64,
     /// The exchange, shortened.
@@ -85,18 +87,12 @@ pub(super) fn drawn(followed: Vec<Followed>, rows: &[ExchangeRow]) -> Vec<DrawnC
 /// Returns the ladders of `rows` on each connection, as many as are drawn of all.
 fn ladders(wholes: &[(FrameId, Whole)], rows: &[ExchangeRow]) -> Vec<Vec<DrawnExchange>> {
     let mut drawn: Vec<Vec<DrawnExchange>> = wholes.iter().map(|_| Vec::new()).collect();
-    let indices: HashMap<(FrameId, FrameId), (usize, usize)> = wholes
-        .iter()
-        .enumerate()
-        .flat_map(|(at, (_, whole))| {
-            whole.frames().zip(0..).map(move |(frames, index)| (frames, (at, index)))
-        })
-        .collect();
+    let numbers = numbers(wholes, rows);
     let room =
         if rows.len() * Room::SCREENS.steps() <= STEPS_MAX { Room::SCREENS } else { Room::SHORT };
     let mut steps = 0;
-    for row in rows {
-        let Some(&(at, index)) = indices.get(&(row.first, row.last)) else { continue };
+    for (row, place) in rows.iter().zip(numbers) {
+        let Some((at, index)) = place else { continue };
         let (_, whole) = &wholes[at];
         let ladder = whole.ladder(Some(index), &NamedFrames::default(), Some(room));
         steps += ladder.steps.len();
@@ -104,7 +100,27 @@ fn ladders(wholes: &[(FrameId, Whole)], rows: &[ExchangeRow]) -> Vec<Vec<DrawnEx
             break;
         }
         let start_ns = whole.ladder_start_ns(Some(index));
-        drawn[at].push(DrawnExchange { first: row.first, start_ns, ladder });
+        let (row, number) = ((row.first, row.number), index as u64 + 1);
+        drawn[at].push(DrawnExchange { row, number, start_ns, ladder });
     }
     drawn
+}
+
+/// Returns the index of the connection of each row, and that of its exchange on it. Several requests
+/// may be in one segment, and their responses too: these are told apart by their order.
+fn numbers(wholes: &[(FrameId, Whole)], rows: &[ExchangeRow]) -> Vec<Option<(usize, usize)>> {
+    let mut places: HashMap<(FrameId, FrameId), VecDeque<(usize, usize)>> = HashMap::new();
+    for (at, (_, whole)) in wholes.iter().enumerate() {
+        for (frames, index) in whole.frames().zip(0..) {
+            places.entry(frames).or_default().push_back((at, index));
+        }
+    }
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by_key(|&at| rows[at].number);
+    let mut numbers = vec![None; rows.len()];
+    for at in order {
+        let frames = (rows[at].first, rows[at].last);
+        numbers[at] = places.get_mut(&frames).and_then(VecDeque::pop_front);
+    }
+    numbers
 }

@@ -73,7 +73,8 @@ fn drawing(drawing: &Drawing, zero_ns: u64) -> Value {
 fn connection(drawn: &DrawnConnection, zero_ns: u64) -> Value {
     let exchanges = drawn.exchanges.iter().map(|it| {
         json!({
-            "first": frame(it.first),
+            "row": [frame(it.row.0), it.row.1],
+            "number": it.number,
             "start_ns": since(zero_ns, it.start_ns),
             "steps": steps(&it.ladder),
         })
