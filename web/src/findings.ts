@@ -76,7 +76,7 @@ export function wholeOf(run: Run, { lost_ns, share }: Finding): number {
 function fixes(finding: Finding): HTMLElement | null {
   if (finding.fixes.length === 0) return null;
   const commands: [string, string | null][] = [
-    ["try it", finding.treat],
+    ["treat", finding.treat],
     ["verify", finding.verify],
     ["draw", finding.draw],
   ];

@@ -1,9 +1,9 @@
 // Latency over time: each listed exchange where it began, those of findings in the colour and shape of
 // their cause. Dragging asks for a part of the time; a point opens its exchange.
 
-import type { Exchange, Finding, Run } from "./data";
+import type { Exchange, Finding, Frame, Lookup, Run } from "./data";
 import { show } from "./detail";
-import { count, duration, fluid, h, svg } from "./dom";
+import { count, counted, duration, fluid, h, svg } from "./dom";
 import { anchor } from "./findings";
 import type { Filter } from "./filter";
 import { colourOf } from "./palette";
@@ -32,21 +32,29 @@ const DOT: Shape = (x, y) => `M${x - 3.5} ${y}a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -
 /** A finding that has exchanges, and how its points look. */
 interface Marked {
   finding: Finding;
+  /** Whether listed exchanges have its cause. */
+  has: boolean;
   at: number;
   colour: string;
   shape: Shape;
-  /** The exchange that its evidence lies in. */
-  shown: Exchange | undefined;
+  /** Start and length of the exchange or look-up that its evidence lies in, ns. */
+  shown: Moment | undefined;
 }
 
+type Moment = [start_ns: number, wall_ns: number];
+
+const ofExchange = (row: Exchange): Moment => [row.start_ns, row.wall_ns];
+const ofLookup = (it: Lookup): Moment => [it.start_ns, it.end_ns - it.start_ns];
+
 export function overTime(run: Run, filter: Filter): HTMLElement | null {
-  const { rows, seen } = run.picture.exchanges;
-  if (rows.length === 0) return null;
+  const { rows, seen } = run.picture.exchanges,
+    { lookups } = run.picture;
+  if (rows.length + lookups.length === 0) return null;
   const marked = findings(run, rows);
   const readout = h("p", { class: "readout", role: "status" });
   let chart: Chart | null = null;
   const drawn = fluid((width) => {
-    chart = new Chart(run, filter, rows, marked, readout, width);
+    chart = new Chart(run, filter, marked, readout, width);
     return chart.element;
   });
   place.listen(() => chart?.follow());
@@ -54,9 +62,16 @@ export function overTime(run: Run, filter: Filter): HTMLElement | null {
     "ul",
     { class: "legend" },
     ...marked.map((it) =>
-      h("li", {}, sample(it), h("a", { href: `#${anchor(run, it.at)}` }, it.finding.cause)),
+      h(
+        "li",
+        {},
+        it.has && sample(it),
+        h("a", { href: `#${anchor(run, it.at)}` }, it.finding.cause),
+        it.shown && ` (flag ${it.at + 1})`,
+      ),
     ),
     marked.length > 0 && h("li", {}, sample(null), "exchanges without a finding"),
+    lookups.length > 0 && h("li", {}, sample("lookup"), "look-ups of names"),
   );
   const listed = rows.length < seen ? ` the ${count(rows.length)} longest of ${count(seen)};` : "";
   return h(
@@ -69,7 +84,7 @@ export function overTime(run: Run, filter: Filter): HTMLElement | null {
     h(
       "p",
       { class: "note" },
-      `Each point is an exchange where it began:${listed} logarithmic time upwards. A flag is the exchange that shows a finding. A point opens its exchange; dragging filters the list by time.`,
+      `Each point is an exchange where it began:${listed} logarithmic time upwards. A flag is where a finding is shown. A point opens its exchange; dragging filters the list by time.`,
     ),
   );
 }
@@ -78,16 +93,22 @@ function findings(run: Run, rows: Exchange[]): Marked[] {
   const all = run.report.findings.map((finding, at) => {
     const file = (path: string) => run.report.inputs.findIndex((it) => it.path === path);
     const proof = finding.evidence.find((it) => it.kind === "packets");
+    const frame: Frame | null = proof?.kind === "packets" ? [file(proof.file), proof.frame] : null;
     const holds = (row: Exchange) =>
-      proof?.kind === "packets" &&
-      row.first[0] === file(proof.file) &&
-      row.first[1] <= proof.frame &&
-      proof.frame <= row.last[1];
+      frame !== null &&
+      row.first[0] === frame[0] &&
+      row.first[1] <= frame[1] &&
+      frame[1] <= row.last[1];
+    const asks = (it: Lookup) =>
+      it.queries.some((query) => query.frame[0] === frame?.[0] && query.frame[1] === frame[1]);
     const shape = SHAPES[at % SHAPES.length]!;
     const own = rows.filter((row) => row.causes.includes(finding.cause));
-    return { finding, at, colour: colour(finding, own), shape, shown: own.find(holds) };
+    const exchange = own.find(holds),
+      lookup = run.picture.lookups.find(asks);
+    const shown = exchange ? ofExchange(exchange) : lookup && ofLookup(lookup);
+    return { finding, at, colour: colour(finding, own), shape, shown, has: own.length > 0 };
   });
-  return all.filter((it) => rows.some((row) => row.causes.includes(it.finding.cause)));
+  return all.filter((it) => it.has || it.shown);
 }
 
 /** The colour of the owner that has most of a finding's time. */
@@ -96,15 +117,25 @@ function colour(finding: Finding, rows: Exchange[]): string {
   return colourOf(owner ?? finding.owners[0] ?? finding.cause);
 }
 
-const point = (of: Marked | null, x: number, y: number) =>
-  svg("path", {
-    d: (of?.shape ?? DOT)(x, y),
-    class: of ? "point marked" : "point",
-    fill: of?.colour ?? null,
-  });
+type Kind = Marked | "lookup" | null;
 
-const sample = (of: Marked | null) =>
+const point = (of: Kind, x: number, y: number) =>
+  of === "lookup"
+    ? svg("path", { d: DOT(x, y), class: "point lookup" })
+    : svg("path", {
+        d: (of?.shape ?? DOT)(x, y),
+        class: of ? "point marked" : "point",
+        fill: of?.colour ?? null,
+      });
+
+const sample = (of: Kind) =>
   svg("svg", { width: 14, height: 14, class: "sample", "aria-hidden": "true" }, point(of, 7, 7));
+
+/** The next number above that has one digit, of 1, 2 and 5. */
+function round(value: number): number {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 5, 10].find((digit) => digit * power >= value)! * power;
+}
 
 class Chart {
   readonly element: SVGSVGElement;
@@ -117,19 +148,21 @@ class Chart {
   constructor(
     private readonly run: Run,
     private readonly filter: Filter,
-    rows: Exchange[],
     marked: Marked[],
     private readonly readout: HTMLElement,
     private readonly width: number,
   ) {
-    const { totals } = run.report;
-    const last_ns = rows.reduce(
-      (most, row) => Math.max(most, row.start_ns),
+    const { totals } = run.report,
+      { rows } = run.picture.exchanges,
+      { lookups } = run.picture;
+    const moments = [...rows.map(ofExchange), ...lookups.map(ofLookup)];
+    const last_ns = moments.reduce(
+      (most, [start_ns]) => Math.max(most, start_ns),
       totals.last_ns - totals.first_ns,
     );
-    const first_ns = rows.reduce((least, row) => Math.min(least, row.start_ns), 0);
+    const first_ns = moments.reduce((least, [start_ns]) => Math.min(least, start_ns), 0);
     this.span_ns = [first_ns, Math.max(last_ns, first_ns + 1)];
-    const times = rows.map((row) => Math.max(row.wall_ns, 1_000));
+    const times = moments.map(([, wall_ns]) => Math.max(wall_ns, 1_000));
     const least = Math.log10(times.reduce((one, other) => Math.min(one, other)) * 0.8);
     const most = Math.log10(times.reduce((one, other) => Math.max(one, other)) * 1.25);
     this.log = [least, Math.max(most, least + 0.4)];
@@ -137,10 +170,16 @@ class Chart {
       viewBox: `0 0 ${width} ${H}`,
       class: "chart",
       role: "img",
-      "aria-label": `Latency of ${rows.length} exchanges over time; the list of exchanges has the same in words`,
+      "aria-label": `Latency of ${counted(rows.length, "exchange", "exchanges")} over time; the list of exchanges has the same in words`,
     });
     this.axes();
     this.element.append(this.asked);
+    for (const lookup of lookups) {
+      const [start_ns, wall_ns] = ofLookup(lookup);
+      const mark = point("lookup", this.x(start_ns), this.y(wall_ns));
+      mark.append(svg("title", {}, `${lookup.name ?? "look-up"}: ${duration(wall_ns)}`));
+      this.element.append(mark);
+    }
     // Points of findings lie above the others.
     const of = (row: Exchange) =>
       marked.find((it) => row.causes.includes(it.finding.cause)) ?? null;
@@ -185,10 +224,10 @@ class Chart {
       }
     }
     const [from, to] = this.span_ns;
-    const ticks = this.width < 600 ? 3 : 6;
-    for (let tick = 0; tick <= ticks; tick++) {
-      const ns = from + ((to - from) * tick) / ticks;
-      const side = tick === ticks ? "tick end" : tick === 0 ? "tick" : "tick middle";
+    const step_ns = round((to - from) / (this.width < 600 ? 3 : 7));
+    for (let ns = Math.ceil(from / step_ns) * step_ns; ns <= to; ns += step_ns) {
+      const side =
+        to - ns < step_ns / 3 ? "tick end" : ns - from < step_ns / 3 ? "tick" : "tick middle";
       this.element.append(
         svg(
           "text",
@@ -202,7 +241,7 @@ class Chart {
   /** Marks the exchange that shows a finding. */
   private flag({ at, shown }: Marked): void {
     if (!shown) return;
-    const [x, y] = [this.x(shown.start_ns), this.y(shown.wall_ns)];
+    const [x, y] = [this.x(shown[0]), this.y(shown[1])];
     this.element.append(
       svg("line", { x1: x, x2: x, y1: TOP - 4, y2: y - 6, class: "flagpole" }),
       svg("circle", { cx: x, cy: TOP - 13, r: 9, class: "flag" }),

@@ -39,21 +39,22 @@ export function overview(run: Run): HTMLElement {
       "p",
       {},
       `${counted(totals.exchanges, "exchange", "exchanges")} on ${counted(totals.connections, "connection", "connections")}` +
-        `${totals.lookups > 0 ? `, ${counted(totals.lookups, "look-up", "look-ups")}` : ""}; in all ${duration(totals.wall_ns)} of waiting. ` +
+        `${totals.lookups > 0 ? `, ${counted(totals.lookups, "look-up", "look-ups")}` : ""}${totals.exchanges > 0 ? `; in all ${duration(totals.wall_ns)} of waiting` : ""}. ` +
         `The capture covers ${duration(totals.last_ns - totals.first_ns)}, from ${new Date(totals.first_ns / 1e6).toISOString().replace("T", " ").slice(0, 23)} UTC${totals.vantage in CAPTURED ? `; ${CAPTURED[totals.vantage]}` : ""}.`,
     ),
-    h(
-      "dl",
-      { class: "figures" },
-      ...(
-        [
-          ["p50", report.latency.p50_ns],
-          ["p90", report.latency.p90_ns],
-          ["p99", report.latency.p99_ns],
-          ["max", report.latency.max_ns],
-        ] as const
-      ).map(([name, ns]) => h("div", {}, h("dt", {}, name), h("dd", {}, duration(ns)))),
-    ),
+    totals.exchanges > 0 &&
+      h(
+        "dl",
+        { class: "figures" },
+        ...(
+          [
+            ["p50", report.latency.p50_ns],
+            ["p90", report.latency.p90_ns],
+            ["p99", report.latency.p99_ns],
+            ["max", report.latency.max_ns],
+          ] as const
+        ).map(([name, ns]) => h("div", {}, h("dt", {}, name), h("dd", {}, duration(ns)))),
+      ),
     problems.length > 0 && h("ul", { class: "problems" }, ...problems.map((it) => h("li", {}, it))),
     causes(run),
     observations(run),
