@@ -179,7 +179,10 @@ fn outcome(query: &Query) -> String {
         QueryOutcome::Failure { rcode } => rcode.clone(),
         QueryOutcome::Referred => "referred".to_owned(),
         QueryOutcome::Truncated => "cut short".to_owned(),
-        QueryOutcome::Timeout => "no answer".to_owned(),
+        QueryOutcome::Timeout => match &query.late {
+            Some(late) => format!("answer after {}, waited", duration(late.took_ns)),
+            None => "no answer".to_owned(),
+        },
         QueryOutcome::PortClosed => "port closed".to_owned(),
         QueryOutcome::Unreachable { error } => error.clone(),
         QueryOutcome::Malformed => "no valid answer".to_owned(),

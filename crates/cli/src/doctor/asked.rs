@@ -317,6 +317,13 @@ impl RequestResults {
         answer + subject.request.sent_bytes(&subject.target)
     }
 
+    /// Returns whether an answer needs more than the first flight of a connection, so that the path may
+    /// decide how long it takes.
+    pub fn exceeds_first_flight(&self, subject: &Subject) -> bool {
+        let mss_bytes = self.measured.requests.iter().map(|it| it.mss_bytes).max().unwrap_or(0);
+        self.exchange_bytes_max(subject) > INITIAL_WINDOW_SEGMENTS * mss_bytes
+    }
+
     /// Returns whether any request was answered.
     pub fn is_answered(&self) -> bool {
         !self.measured.requests.is_empty()
@@ -337,6 +344,11 @@ impl RequestResults {
     /// Median time from the first byte of an answer to the last, ns.
     pub fn answer_ns(&self) -> u64 {
         median_ns(self.measured.requests.iter().map(|it| it.pause_ns + it.receive_ns))
+    }
+
+    /// Median of the longest pauses within answers, ns.
+    pub fn pause_ns(&self) -> u64 {
+        median_ns(self.measured.requests.iter().map(|it| it.pause_ns))
     }
 
     /// Time spent in each layer, medians over the requests, ns.

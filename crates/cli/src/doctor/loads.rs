@@ -166,11 +166,12 @@ pub fn run(
     let subject = &Subject { timeout: subject.timeout.min(TIMEOUT), ..subject.clone() };
     let sizes = sizes(wanted);
     for &connections in &sizes {
-        let Some(plan) = plan(wanted, &opened.tls, asked, subject, connections) else {
-            let size = units::bytes(asked.exchange_bytes_max(subject));
-            let why = format!("with {size} for each answer it would exceed the budget; see --load");
-            steps.skipped("load", why);
-            break;
+        let plan = match plan(wanted, &opened.tls, asked, subject, connections) {
+            Ok(plan) => plan,
+            Err(why) => {
+                steps.skipped("load", why);
+                break;
+            }
         };
         if !all.measured.is_empty() {
             settle(subject);
@@ -185,6 +186,10 @@ pub fn run(
             alone.zip(loaded.as_ref()).is_some_and(|(alone, it)| shows_more(alone, it));
         all.reports.extend(loaded.map(|it| (connections.into(), it)));
         match outcome {
+            Ok(LoadOutcome { ended: Some(End::Budget(exceeded)), requests: 0, .. }) => {
+                steps.skipped("load", format!("no answer fits beside its receive buffers: {exceeded}"));
+                break;
+            }
             Ok(outcome) => {
                 let limited = match &outcome.ended {
                     Some(End::Limit(limited)) => Some(*limited),
@@ -241,18 +246,32 @@ fn settle(subject: &Subject) {
     }
 }
 
-/// Returns the plan of a load; `None` if its answers are so large that each connection cannot have
-/// one within the budget.
+/// Returns the plan of a load, or why there is none: its answers are so large that each connection cannot
+/// have one within the budget, or that all cannot come within the timeout at the rate of one alone, which
+/// may be that of the path.
 fn plan(
     wanted: &Doctor,
     tls: &TlsOptions,
     asked: &RequestResults,
     subject: &Subject,
     connections: u32,
-) -> Option<Plan> {
+) -> Result<Plan, String> {
     let single_ns = asked.layers().request_ns;
     let slow_ns = (SLOW_TIMES * single_ns).max(single_ns + SLOW_NS_MIN);
-    let guard = Guard { status: asked.status?, slow_ns: wanted.load.is_none().then_some(slow_ns) };
+    let answer_bytes = asked.exchange_bytes_max(subject);
+    let all_ns = u64::from(connections) * asked.answer_ns();
+    let timeout_ns = u64::try_from(subject.timeout.as_nanos()).unwrap_or(u64::MAX);
+    if asked.exceeds_first_flight(subject) && all_ns > timeout_ns {
+        return Err(format!(
+            "{connections} answers of {} take {} at the rate of one alone, longer than its timeout of {}; \
+             tcpwhy load waits longer",
+            units::bytes(answer_bytes),
+            units::duration(all_ns),
+            units::duration(timeout_ns)
+        ));
+    }
+    let status = asked.status.ok_or("no answer has a status")?;
+    let guard = Guard { status, slow_ns: wanted.load.is_none().then_some(slow_ns) };
     let plan = Plan {
         request: subject.request.clone(),
         connections: connections as usize,
@@ -265,13 +284,17 @@ fn plan(
         ..Plan::new(subject.target.clone(), vec![subject.server])
     };
     if wanted.load.is_some() {
-        return Some(plan);
+        return Ok(plan);
     }
     // Half of the bytes are left for receive buffers that grow.
-    let fitting = BYTES / 2 / asked.exchange_bytes_max(subject).max(1);
+    let fitting = BYTES / 2 / answer_bytes.max(1);
     let requests = REQUESTS.min(fitting);
     let spacing = LASTS.mul_f64(f64::from(connections) / requests.max(1) as f64);
-    (requests >= connections.into()).then_some(Plan { requests: Some(requests), spacing, ..plan })
+    if requests < connections.into() {
+        let size = units::bytes(answer_bytes);
+        return Err(format!("with {size} for each answer it would exceed the budget; see --load"));
+    }
+    Ok(Plan { requests: Some(requests), spacing, ..plan })
 }
 
 /// Starts a capture of a load; `None` if the kernel refuses it.
@@ -319,21 +342,34 @@ fn of(plan: &Plan, outcome: &LoadOutcome, alone_ns: u64) -> Loaded {
 }
 
 /// Says how many requests the server works on at a time, if more connections have no more answers: by
-/// Little's law their number is the rate of answers times the latency of a request alone.
+/// Little's law their number is the rate of answers times the latency of a request alone. A load that
+/// ended because most answers were late is compared with the request alone.
 pub fn saturation(loads: &[Loaded], alone_ns: u64) -> Option<String> {
-    let [few, many] = loads else { return None };
+    if alone_ns < ALONE_NS_MIN {
+        return None;
+    }
+    let is_slow = |it: &Loaded| it.stopped.as_ref().is_some_and(|it| it.reason == End::SLOW);
+    let (few, many, is_full) = match loads {
+        [few, many] => {
+            let few = (few.connections, few.requests_per_second);
+            (few, many, many.requests_per_second < GROWTH_MIN * few.1)
+        }
+        [many] if is_slow(many) => {
+            // A tail of slow answers leaves the others as quick as they are alone.
+            let all_wait = many.p50_ns as f64 >= GROWTH_MIN * alone_ns as f64;
+            ((1, 1e9 / alone_ns as f64), many, all_wait)
+        }
+        _ => return None,
+    };
     let at_once = many.requests_per_second * alone_ns as f64 / 1e9;
-    let is_full = many.requests_per_second < GROWTH_MIN * few.requests_per_second
-        && many.errors == 0
-        && alone_ns >= ALONE_NS_MIN
-        && at_once < many.connections as f64 / 2.0;
-    is_full.then(|| {
+    (is_full && many.errors == 0 && at_once < many.connections as f64 / 2.0).then(|| {
         format!(
-            "It works on about {:.0} requests at a time, and the others wait for a worker: {} \
-             connections have {:.0} answers a second, {} have {:.0} (Little's law: {:.0}/s × {} alone)",
+            "It works on about {:.0} requests at a time, and the others wait for a worker or a CPU: {} {} {:.0} \
+             answers a second, {} have {:.0} (Little's law: {:.0}/s × {} alone)",
             at_once.max(1.0),
-            few.connections,
-            few.requests_per_second,
+            units::counted(few.0 as u64, "connection", "connections"),
+            if few.0 == 1 { "has" } else { "have" },
+            few.1,
             many.connections,
             many.requests_per_second,
             many.requests_per_second,
@@ -394,7 +430,14 @@ mod tests {
         let full = [loaded(10, 198.0), loaded(100, 201.0)];
         let words = saturation(&full, ALONE_NS).expect("words");
         assert!(words.starts_with("It works on about 4 requests at a time"), "{words}");
+        // Waves of four: half of the requests wait for one or two others.
+        let slow = Stopped { reason: End::SLOW, why: String::new() };
+        let waves = |p50_ns| Loaded { p50_ns, stopped: Some(slow.clone()), ..loaded(10, 198.0) };
+        let words = saturation(&[waves(2 * ALONE_NS)], ALONE_NS).expect("words");
+        assert!(words.contains("1 connection has 50 answers a second, 10 have 198"), "{words}");
+        let tail = [waves(ALONE_NS)];
         for (loads, alone_ns) in [
+            (&tail[..], ALONE_NS),
             (&full[..1], ALONE_NS),
             (&[loaded(10, 198.0), loaded(100, 900.0)], ALONE_NS),
             (&full, 50_000),

@@ -71,6 +71,8 @@ const EXIT_UNEXAMINED: u8 = 2;
 
 /// Time limit of one experiment.
 const EXPERIMENT_LASTS: Duration = Duration::from_secs(4);
+/// The same if an answer takes the path for so long that trials have to follow each other.
+const TRANSFERS_LAST: Duration = Duration::from_secs(12);
 /// Largest number of pairs in one experiment. Eight pairs that agree are enough, as are twenty with
 /// three exceptions.
 const PAIRS_MAX: u64 = 24;
@@ -79,6 +81,9 @@ const PAIRS_MIN: u64 = 8;
 /// server that answers so slowly.
 const LONG_NS: u64 = 20_000_000;
 const PAIRS_AT_ONCE: usize = 4;
+/// From this request time on, ns, all pairs that suffice run at the same time: two batches of trials with
+/// two requests each would exceed the time limit.
+const VERY_LONG_NS: u64 = EXPERIMENT_LASTS.as_nanos() as u64 / 4;
 /// The smallest effect that is reported, ns, and as a share of the request time; users do not
 /// notice less.
 const FLOOR_NS: u64 = 1_000_000;
@@ -520,15 +525,34 @@ fn experiments(
             steps.skipped(kind.name(), why);
             continue;
         }
-        let floor_ns = FLOOR_NS.max(asked.layers().request_ns / FLOOR_PART);
-        let until = began + EXPERIMENT_LASTS;
-        let is_long = asked.layers().request_ns >= LONG_NS;
-        let at_once = if is_long { PAIRS_AT_ONCE } else { 1 };
+        let request_ns = asked.layers().request_ns;
+        // A link that limits an answer has no pauses within it. Of a server that pauses, a part of the
+        // answer may wait in a queue, for less time than its pause, in which the link has nothing to carry.
+        let floor_ns = FLOOR_NS.max(match kind.measures_queue() {
+            true => asked.layers().path_ns.max(asked.pause_ns()),
+            false => request_ns / FLOOR_PART,
+        });
+        // Answers of several flights that come at the same time share the path.
+        let is_transfer = asked.exceeds_first_flight(subject) && asked.answer_ns() >= LONG_NS;
+        let pairs_last = Duration::from_nanos(PAIRS_MIN * kind.requests_of_pair() * request_ns);
+        if is_transfer && !kind.asks_resolvers() && pairs_last > TRANSFERS_LAST {
+            let lasts = duration(u64::try_from(pairs_last.as_nanos()).unwrap_or(u64::MAX));
+            let why = format!("its answers, one after the other, would take {lasts}");
+            steps.skipped(kind.name(), why);
+            continue;
+        }
+        let (at_once, lasts) = match request_ns {
+            _ if is_transfer => (1, TRANSFERS_LAST),
+            VERY_LONG_NS.. => (PAIRS_MIN as usize, EXPERIMENT_LASTS),
+            LONG_NS.. => (PAIRS_AT_ONCE, EXPERIMENT_LASTS),
+            _ => (1, EXPERIMENT_LASTS),
+        };
+        let until = began + lasts;
         // Requests on several streams follow.
         let shares = kinds.len() - index + usize::from(asked.http2.is_some());
         let share_bytes = subject.budget.left_bytes() / shares as u64;
         let pairs_max = pairs_max(kind, share_bytes, exchange_bytes);
-        let bounds = Bounds { pairs_max, until, floor_ns, at_once };
+        let bounds = Bounds { pairs_max, until, floor_ns, at_once, request_ns };
         match make(kind, subject, others, &bounds, &mut coin) {
             Ok(experiment) => {
                 steps.done(kind.name(), began, sentence(&experiment));

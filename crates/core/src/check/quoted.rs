@@ -33,6 +33,7 @@ pub(super) const DURATIONS: &[&str] = &[
     "new_after_ns",
     "of_ns",
     "part_ns",
+    "patience_ns",
     "quiet_ns",
     "retried_ns",
     "rto_ns",

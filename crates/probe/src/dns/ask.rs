@@ -85,6 +85,9 @@ pub struct Query {
     /// The zone and servers to which the answer refers.
     #[serde(skip)]
     pub referral: Option<Referral>,
+    /// The same query with its answer, if that came after the wait, to the port that was still open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late: Option<Box<Query>>,
 }
 
 impl Query {
@@ -110,6 +113,11 @@ impl Query {
         )
     }
 
+    /// Returns the query with its usable answer, which may have come after the wait.
+    pub fn answered(&self) -> Option<&Query> {
+        std::iter::once(self).chain(self.late.as_deref()).find(|it| it.is_usable())
+    }
+
     /// Returns the addresses among the records.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.records.iter().filter_map(|record| record.address)
@@ -132,6 +140,7 @@ impl Query {
             records: Vec::new(),
             is_authoritative: false,
             referral: None,
+            late: None,
         }
     }
 
@@ -171,10 +180,50 @@ pub(super) struct Asking<'a> {
     pub edns_bytes: Option<u16>,
     /// Asks the server to resolve the name itself (RD).
     pub recurses: bool,
+    /// A query that is sent again from the same port has the same id, as glibc repeats it.
+    pub repeats: bool,
     /// The start of the measurement, from which `sent_ns` counts.
     pub start: Instant,
     /// The budget of all queries.
     pub budget: &'a Budget,
+}
+
+/// An open UDP port, from which the queries of one host to one server are sent.
+#[derive(Debug)]
+pub(super) struct Port {
+    socket: UdpSocket,
+    /// The queries that were sent and have no answer, with their ids.
+    unanswered: Vec<(u16, Query)>,
+    /// The queries among them that were answered after their wait.
+    late: Vec<Query>,
+    /// A query that is sent again has the same id, so an answer to either of them counts for both.
+    repeats: bool,
+}
+
+impl Port {
+    /// Takes the queries that were answered after their wait.
+    pub fn take_late(&mut self) -> Vec<Query> {
+        std::mem::take(&mut self.late)
+    }
+
+    /// Returns the id of an unanswered query that is the same as this one.
+    fn id_of_same(&self, query: &Query) -> Option<u16> {
+        let is_same =
+            |it: &Query| it.name == query.name && it.record_type == query.record_type;
+        let same = self.unanswered.iter().find(|(_, it)| is_same(it)).filter(|_| self.repeats);
+        same.map(|(id, _)| *id)
+    }
+
+    /// Returns whether a reply belongs to a query whose wait has ended, and keeps it.
+    fn takes(&mut self, reply: Reply, at_ns: u64) -> bool {
+        let is_answered = |(id, query): &(u16, Query)| answers(&reply, query, *id);
+        let Some(place) = self.unanswered.iter().position(is_answered) else { return false };
+        let (_, mut query) = self.unanswered.swap_remove(place);
+        query.took_ns = at_ns.saturating_sub(query.sent_ns);
+        query.answer(reply);
+        self.late.push(query);
+        true
+    }
 }
 
 /// Sends a query to `server` over UDP and waits for the answer.
@@ -186,8 +235,7 @@ pub fn ask(
     budget: &Budget,
 ) -> Query {
     let start = Instant::now();
-    let asking = Asking { server, name, wait, edns_bytes: None, recurses: true, start, budget };
-    asking.at_once(&[record_type]).remove(0)
+    alone(server, name, wait, start, budget).at_once(&[record_type]).remove(0)
 }
 
 /// Sends a query to `server` over TCP and waits for the answer.
@@ -199,44 +247,64 @@ pub fn ask_tcp(
     budget: &Budget,
 ) -> Query {
     let start = Instant::now();
-    Asking { server, name, wait, edns_bytes: None, recurses: true, start, budget }
-        .over_tcp(record_type)
+    alone(server, name, wait, start, budget).over_tcp(record_type)
+}
+
+fn alone<'a>(
+    server: SocketAddr,
+    name: &'a str,
+    wait: Duration,
+    start: Instant,
+    budget: &'a Budget,
+) -> Asking<'a> {
+    let (edns_bytes, recurses, repeats) = (None, true, false);
+    Asking { server, name, wait, edns_bytes, recurses, repeats, start, budget }
 }
 
 impl Asking<'_> {
-    /// Sends the queries one directly after the other from one port, and waits for all answers.
+    /// Sends the queries one directly after the other from a port of their own, and waits for all
+    /// answers.
     pub fn at_once(&self, types: &[RecordType]) -> Vec<Query> {
+        self.at_once_from(&mut None, types)
+    }
+
+    /// Sends the queries one directly after the other from `port`, which is opened if it is not open,
+    /// and waits for all answers.
+    pub fn at_once_from(&self, port: &mut Option<Port>, types: &[RecordType]) -> Vec<Query> {
         let new = |&record_type: &RecordType| Query::new(self, record_type, Transport::Udp);
         let mut queries: Vec<Query> = types.iter().map(new).collect();
-        let began = self.start.elapsed();
-        if let Err(error) = self.exchange(&mut queries) {
-            for query in queries.iter_mut().filter(|it| it.outcome == QueryOutcome::Timeout) {
-                query.sent_ns = query.sent_ns.max(ns(began));
-                query.took_ns = ns(self.start.elapsed()).saturating_sub(query.sent_ns);
-                query.fail(&error);
-            }
-        }
+        self.exchange(port, &mut queries);
         queries
     }
 
-    /// Sends the second query only after the answer to the first (`options single-request`); if
-    /// `reopens`, from another port.
-    pub fn in_turn(&self, types: &[RecordType], reopens: bool) -> Vec<Query> {
+    /// Sends the second query from `port` only after the answer to the first (`options
+    /// single-request`).
+    pub fn in_turn(&self, port: &mut Option<Port>, types: &[RecordType]) -> Vec<Query> {
+        self.one_by_one(port, types, false)
+    }
+
+    /// Sends the second query only after the answer to the first, each from a port of its own
+    /// (`options single-request-reopen`).
+    pub fn in_turn_reopened(&self, types: &[RecordType]) -> Vec<Query> {
+        self.one_by_one(&mut None, types, true)
+    }
+
+    fn one_by_one(
+        &self,
+        port: &mut Option<Port>,
+        types: &[RecordType],
+        reopens: bool,
+    ) -> Vec<Query> {
         let mut queries = Vec::new();
         let until = Instant::now() + self.wait;
-        let socket = if reopens { None } else { self.socket().ok() };
         for &record_type in types {
+            if reopens {
+                *port = None;
+            }
             let wait = until.saturating_duration_since(Instant::now());
             let asking = Asking { wait: wait.max(Duration::from_millis(1)), ..*self };
             let mut query = Query::new(&asking, record_type, Transport::Udp);
-            let asked = match &socket {
-                Some(socket) => asking.exchange_on(socket, std::slice::from_mut(&mut query)),
-                None => asking.exchange(std::slice::from_mut(&mut query)),
-            };
-            if let Err(error) = asked {
-                query.took_ns = ns(self.start.elapsed()).saturating_sub(query.sent_ns);
-                query.fail(&error);
-            }
+            asking.exchange(port, std::slice::from_mut(&mut query));
             let goes_on = query.is_heard();
             queries.push(query);
             if !goes_on {
@@ -246,7 +314,13 @@ impl Asking<'_> {
         queries
     }
 
-    fn socket(&self) -> io::Result<UdpSocket> {
+    /// Waits for late answers to queries that were sent from `port`.
+    pub fn listen(&self, port: &mut Port) {
+        // An error of the port ends the wait, too.
+        let _ = self.receive(port, &mut [], Vec::new());
+    }
+
+    fn port(&self) -> io::Result<Port> {
         let any: IpAddr = match self.server {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -254,43 +328,73 @@ impl Asking<'_> {
         let socket = UdpSocket::bind((any, 0))?;
         // The socket is connected, so that the kernel reports a closed port at once.
         socket.connect(self.server)?;
-        Ok(socket)
+        let (unanswered, late, repeats) = (Vec::new(), Vec::new(), self.repeats);
+        Ok(Port { socket, unanswered, late, repeats })
     }
 
-    fn exchange(&self, queries: &mut [Query]) -> io::Result<()> {
-        let socket = self.socket()?;
-        self.exchange_on(&socket, queries)
+    /// Sends all queries and waits for all answers.
+    fn exchange(&self, port: &mut Option<Port>, queries: &mut [Query]) {
+        let began = ns(self.start.elapsed());
+        let exchanged = match port {
+            Some(port) => self.exchange_on(port, queries),
+            None => self.port().and_then(|it| self.exchange_on(port.insert(it), queries)),
+        };
+        if let Err(error) = exchanged {
+            for query in queries.iter_mut().filter(|it| it.outcome == QueryOutcome::Timeout) {
+                query.sent_ns = query.sent_ns.max(began);
+                query.took_ns = ns(self.start.elapsed()).saturating_sub(query.sent_ns);
+                query.fail(&error);
+            }
+        }
     }
 
-    fn exchange_on(&self, socket: &UdpSocket, queries: &mut [Query]) -> io::Result<()> {
+    fn exchange_on(&self, port: &mut Port, queries: &mut [Query]) -> io::Result<()> {
         let mut waiting = Vec::new();
         for (index, query) in queries.iter_mut().enumerate() {
             let bytes =
                 message::question(self.name, query.record_type, self.edns_bytes, self.recurses);
-            let (id, bytes) = bytes.ok_or(ErrorKind::InvalidInput)?;
+            let (mut id, mut bytes) = bytes.ok_or(ErrorKind::InvalidInput)?;
+            if let Some(same) = port.id_of_same(query) {
+                id = same;
+                bytes[..2].copy_from_slice(&id.to_be_bytes());
+            }
             query.sent_ns = ns(self.start.elapsed());
             self.budget.request()?;
-            socket.send(&bytes)?;
+            port.socket.send(&bytes)?;
             waiting.push((index, id));
         }
+        self.receive(port, queries, waiting)
+    }
+
+    /// Receives answers until the wait ends, or until all that are `waiting` (places and ids) and,
+    /// without such, all that are late have come.
+    fn receive(
+        &self,
+        port: &mut Port,
+        queries: &mut [Query],
+        mut waiting: Vec<(usize, u16)>,
+    ) -> io::Result<()> {
         let until = Instant::now() + self.wait;
         let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
         let mut strays = 0;
-        while !waiting.is_empty() {
+        let is_for_late = waiting.is_empty();
+        while !waiting.is_empty() || (is_for_late && !port.unanswered.is_empty()) {
             let left = until.saturating_duration_since(Instant::now());
             let received = if left.is_zero() || strays > UNRELATED_MAX {
                 Err(ErrorKind::TimedOut.into())
             } else {
-                socket.set_read_timeout(Some(left))?;
-                socket.recv(&mut buffer)
+                port.socket.set_read_timeout(Some(left))?;
+                port.socket.recv(&mut buffer)
             };
             let at_ns = ns(self.start.elapsed());
             let length = match received {
                 Ok(length) => length,
                 Err(error) if is_timeout(&error) => {
-                    waiting.iter().for_each(|&(index, _)| {
-                        queries[index].took_ns = at_ns.saturating_sub(queries[index].sent_ns);
-                    });
+                    for (index, id) in waiting {
+                        let query = &mut queries[index];
+                        query.took_ns = at_ns.saturating_sub(query.sent_ns);
+                        port.unanswered.push((id, query.clone()));
+                    }
                     return Ok(());
                 }
                 Err(error) => return Err(error),
@@ -299,15 +403,18 @@ impl Asking<'_> {
             let of = reply.as_ref().and_then(|reply| {
                 waiting.iter().position(|&(index, id)| answers(reply, &queries[index], id))
             });
-            match (reply, of) {
+            let is_of_us = match (reply, of) {
                 (Some(reply), Some(place)) => {
                     let (index, _) = waiting.swap_remove(place);
                     let query = &mut queries[index];
                     query.took_ns = at_ns.saturating_sub(query.sent_ns);
                     query.answer(reply);
+                    true
                 }
-                _ => strays += 1,
-            }
+                (Some(reply), None) => port.takes(reply, at_ns),
+                (None, _) => false,
+            };
+            strays += u32::from(!is_of_us);
         }
         Ok(())
     }

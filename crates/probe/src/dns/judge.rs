@@ -104,12 +104,12 @@ impl Case<'_> {
     }
 
     /// Returns a finding `dns_timeout` if the server does not answer at all, or does not answer
-    /// queries of one type or one query of a pair.
+    /// queries of one type or one query of a pair. A late answer is one ([`Case::slow`]).
     fn silent(&self, at: &ServerSurvey) -> Option<Judged> {
         // A server whose port is closed for TCP only has answered: another finding reports it.
         let queries = || {
             let all = at.rounds.iter().flat_map(|round| &round.queries);
-            all.filter(|it| !is_closed_for_tcp(it, at))
+            all.filter(|it| !is_closed_for_tcp(it, at) && it.late.is_none())
         };
         let unheard = |it: &&Query| !it.is_heard();
         let silent = queries().filter(unheard).count() as u64;
@@ -212,9 +212,12 @@ impl Case<'_> {
     /// Returns a finding `dns_slow` if the server whose answer is used takes longer than its round
     /// trip explains.
     fn slow(&self, at: &ServerSurvey) -> Option<Judged> {
-        let counts = |it: &&Query| it.server == at.server && it.is_usable();
-        let slowest = self.expected.queries.iter().filter(counts).max_by_key(|it| it.took_ns)?;
+        let used = self.expected.queries.iter().filter(|it| it.server == at.server);
+        // A late answer counts with all its time, also if a program no longer waits for it.
+        let late = at.rounds.iter().flat_map(|it| &it.queries).filter_map(|it| it.late.as_deref());
+        let slowest = used.chain(late).filter(|it| it.is_usable()).max_by_key(|it| it.took_ns)?;
         let taken_ns = slowest.took_ns;
+        let is_late = taken_ns > ns(self.config.wait(self.place(at)));
         let rtt_ns = at.rtt_ns.unwrap_or(0);
         let is_slow = |ns: u64| ns >= SLOW_MIN_NS && ns >= SLOW_FACTOR * rtt_ns;
         if !is_slow(taken_ns) {
@@ -227,14 +230,21 @@ impl Case<'_> {
         if is_once && taken_ns < UNCACHED_NS {
             return None;
         }
-        let lost_ns = taken_ns - rtt_ns.min(taken_ns);
+        let waited_ns = if is_late { self.waited_ns(at.server, |_| true) } else { taken_ns };
+        let lost_ns = waited_ns - rtt_ns.min(waited_ns);
         let mut finding = self.finding(Cause::DnsSlow, at.server, Role::Resolver, lost_ns);
         finding.facts.push(("answer_p50_ns", Fact::Ns(taken_ns)));
         finding.facts.push(("count", Fact::Count(1)));
         if at.rtt_ns.is_some() {
             finding.facts.push(("rtt_ns", Fact::Ns(rtt_ns)));
         }
-        not(&mut finding, Cause::DnsTimeout, "answered");
+        match is_late {
+            true => {
+                let wait_ns = ns(self.config.wait(self.place(at)));
+                finding.facts.push(("patience_ns", Fact::Ns(wait_ns)));
+            }
+            false => not(&mut finding, Cause::DnsTimeout, "answered"),
+        }
         if self.expected.queries.iter().all(|it| it.outcome != QueryOutcome::NxDomain) {
             not(&mut finding, Cause::DnsSearch, "first_name");
         }
@@ -322,6 +332,11 @@ impl Case<'_> {
         );
         let evidence = vec![Evidence { kind: "measurement", agrees: true, what, trials: silent }];
         Some(Judged { finding, evidence })
+    }
+
+    /// Returns the place of a server in the configuration, which decides how long it is waited for.
+    fn place(&self, at: &ServerSurvey) -> usize {
+        self.config.servers.iter().position(|it| *it == at.server).unwrap_or(0)
     }
 
     fn is_reverse(&self) -> bool {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::Config;
-use super::ask::{Asking, Query, QueryOutcome};
+use super::ask::{Asking, Port, Query, QueryOutcome};
 use super::message::{RecordType, reverse_name};
 use super::walk::asked_name;
 use crate::budget::{Budget, Limits, NO_LIMIT};
@@ -101,6 +101,7 @@ pub fn survey(
             wait: config.wait(0),
             edns_bytes: config.edns_bytes(),
             recurses: true,
+            repeats: false,
             start,
             budget,
         };
@@ -162,15 +163,23 @@ fn one_server(
     let began = Instant::now();
     let mut rounds: Vec<Round> = Vec::new();
     let rtt_ns = round_trip(asking);
+    // The port stays open: an answer that comes after the wait comes while a later query waits.
+    let mut port = None;
     for number in 0..count {
         if number > 0 && number + 1 == count {
             thread::sleep(TTL_STEP.saturating_sub(began.elapsed()));
         }
-        let round = round(asking, candidates, types);
+        let round = round(asking, candidates, types, &mut port);
         let heard = round.queries.iter().any(Query::is_heard);
         rounds.push(round);
+        let is_late = adopt(port.as_mut(), &mut rounds);
         // A server that did not answer two rounds is not asked again.
         if !heard && number > 0 {
+            // If it answered the first of them late, the last one is worth one more wait.
+            if let Some(port) = port.as_mut().filter(|_| is_late) {
+                asking.listen(port);
+                adopt(Some(port), &mut rounds);
+            }
             break;
         }
     }
@@ -178,6 +187,22 @@ fn one_server(
     let reverse = address.filter(|_| asks_reverse).map(|address| reverse(asking, address));
     let alone = alone(asking, &rounds, types);
     ServerSurvey { server: asking.server, cache: cache(&rounds), rounds, alone, reverse, rtt_ns }
+}
+
+/// Gives late answers to the queries that they answer; returns whether there are any.
+fn adopt(port: Option<&mut Port>, rounds: &mut [Round]) -> bool {
+    let late = port.map(Port::take_late).unwrap_or_default();
+    let any = !late.is_empty();
+    for answered in late {
+        let mut queries = rounds.iter_mut().flat_map(|round| &mut round.queries);
+        let is_same = |it: &&mut Query| {
+            it.sent_ns == answered.sent_ns && it.record_type == answered.record_type
+        };
+        if let Some(query) = queries.find(is_same) {
+            query.late = Some(Box::new(answered));
+        }
+    }
+    any
 }
 
 /// Sends queries alone for types that are never answered when sent together with another.
@@ -207,11 +232,16 @@ fn round_trip(asking: &Asking<'_>) -> Option<u64> {
     answered.then_some(took_ns)
 }
 
-fn round(asking: &Asking<'_>, candidates: &[String], types: &[RecordType]) -> Round {
+fn round(
+    asking: &Asking<'_>,
+    candidates: &[String],
+    types: &[RecordType],
+    port: &mut Option<Port>,
+) -> Round {
     let mut queries = Vec::new();
     for name in candidates {
         let asking = Asking { name, ..*asking };
-        let mut asked = asking.at_once(types);
+        let mut asked = asking.at_once_from(port, types);
         let cut = asked.iter().filter(|it| it.outcome == QueryOutcome::Truncated);
         let again: Vec<_> = cut.map(|it| it.record_type).collect();
         // If one answer is truncated, glibc sends both queries over TCP.
@@ -238,8 +268,7 @@ impl ServerSurvey {
     /// is none. The time of a pair is that of its later answer.
     pub fn answer_ns(&self, round: usize) -> Option<u64> {
         let queries = &self.rounds.get(round)?.queries;
-        let usable = queries.iter().filter(|it| it.is_usable());
-        usable.map(|it| it.took_ns).max()
+        queries.iter().filter_map(Query::answered).map(|it| it.took_ns).max()
     }
 
     /// Returns the time of the fastest of the repeated answers, ns.

@@ -328,3 +328,33 @@ fn an_option_that_is_set_is_not_proposed() {
     assert!(fixes(5).contains("timeout:1"), "{}", fixes(5));
     assert!(!fixes(1).contains("timeout:1"), "{}", fixes(1));
 }
+
+/// glibc leaves the port to a server open and repeats a query with the same id, so that an answer to the
+/// first is taken while it waits for the second.
+#[test]
+fn an_answer_after_the_timeout_is_taken_by_the_second_query() {
+    let server = Fake::start(Behaviour { delay: Duration::from_millis(1_400), ..healthy() });
+    let config = config("options no-aaaa", &[&server]);
+    let types = config.address_types();
+    let budget = Budget::new(survey_limits("db.lab", &types, &config, 2));
+    let survey = survey("db.lab", &types, &config, 2, &budget);
+    let late_ns = |round: usize| survey.servers[0].rounds[round].queries[0].late.as_ref().unwrap().took_ns;
+    let is_late = |ns: u64| (1_400_000_000..2_400_000_000).contains(&ns);
+    assert!(is_late(late_ns(0)) && is_late(late_ns(1)), "{survey:?}");
+    let expected = expect("db.lab", &types, &config, &survey.first());
+    assert_eq!((expected.ended, expected.queries.len()), (Ended::Found, 2));
+    assert!(is_late(expected.took_ns), "{expected:?}");
+    let causes = |judged: Vec<Judged>| -> Vec<_> {
+        judged.iter().map(|it| (it.finding.cause, it.finding.facts.len() > 0)).collect()
+    };
+    assert_eq!(causes(judge(&config, &survey, &expected)), [(Cause::DnsSlow, true)]);
+    let real = look_up("db.lab", &config, &Budget::new(look_up_limits("db.lab", &config)));
+    assert_eq!((real.ended, real.queries.len()), (Ended::Found, 2));
+    assert!(is_late(real.took_ns), "{real:?}");
+    // With one attempt nobody is there to take it.
+    let mut once = config.clone();
+    once.resolver.attempts = 1;
+    let expected = expect("db.lab", &types, &once, &survey.first());
+    assert_eq!((expected.ended, seconds(expected.took_ns)), (Ended::TryAgain, 1));
+    assert_eq!(causes(judge(&once, &survey, &expected)), [(Cause::DnsSlow, true)]);
+}

@@ -145,6 +145,7 @@ impl Tracer<'_> {
                 wait: self.wait,
                 edns_bytes: Some(EDNS_BYTES),
                 recurses: false,
+                repeats: false,
                 start: self.start,
                 budget: &self.budget,
             };

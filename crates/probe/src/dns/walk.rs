@@ -3,12 +3,13 @@
 //! res_send.c). The same algorithm runs with sockets ([`look_up`]) and with answers that are
 //! already known ([`expect`]).
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::ask::{Asking, Query, QueryOutcome, Transport};
+use super::ask::{Asking, Port, Query, QueryOutcome, Transport};
 use super::message::{RecordType, reverse_name};
 use super::survey::Round;
 use super::{Config, Hosts};
@@ -73,7 +74,7 @@ impl Lookup {
 
 /// The source of the answers to the queries of a look-up.
 trait Resolver {
-    /// Returns the answers of a server to queries that are sent at `now_ns` of the look-up.
+    /// Returns the answers of a server to queries that are sent at `now_ns` of the look-up, ns.
     fn ask(&mut self, asking: &ServerQueries<'_>, now_ns: u64) -> Vec<Query>;
 }
 
@@ -97,7 +98,8 @@ pub fn look_up(name: &str, config: &Config, budget: &Budget) -> Lookup {
     if !known.is_empty() {
         return Lookup::without_servers(name, known);
     }
-    let mut sockets = Sockets { start: Instant::now(), edns_bytes: config.edns_bytes(), budget };
+    let (start, edns_bytes, ports) = (Instant::now(), config.edns_bytes(), BTreeMap::new());
+    let mut sockets = Sockets { start, edns_bytes, budget, ports };
     Walk::new(config, &config.address_types(), 0).run(name, &mut sockets)
 }
 
@@ -132,7 +134,7 @@ pub fn expect_each(
     rounds: &[Round],
 ) -> Vec<(SocketAddr, Lookup)> {
     let from = |(start, server): (usize, &SocketAddr)| {
-        (*server, Walk::new(config, types, start).run(name, &mut KnownAnswers { rounds }))
+        (*server, Walk::new(config, types, start).run(name, &mut KnownAnswers::of(rounds)))
     };
     config.servers.iter().enumerate().take(config.starts()).map(from).collect()
 }
@@ -142,6 +144,8 @@ struct Sockets<'a> {
     start: Instant,
     edns_bytes: Option<u16>,
     budget: &'a Budget,
+    /// The port to each server, which stays open until the look-up ends.
+    ports: BTreeMap<SocketAddr, Option<Port>>,
 }
 
 impl Resolver for Sockets<'_> {
@@ -152,32 +156,54 @@ impl Resolver for Sockets<'_> {
             wait: step.wait,
             edns_bytes: self.edns_bytes,
             recurses: true,
+            repeats: true,
             start: self.start,
             budget: self.budget,
         };
         match (step.transport, step.mode) {
             (Transport::Tcp, _) => step.types.iter().map(|&it| asking.over_tcp(it)).collect(),
-            (_, Mode::AtOnce) => asking.at_once(step.types),
-            (_, mode) => asking.in_turn(step.types, mode == Mode::InTurnReopened),
+            (_, Mode::AtOnce) => asking.at_once_from(self.port(step), step.types),
+            (_, Mode::InTurn) => asking.in_turn(self.port(step), step.types),
+            (_, Mode::InTurnReopened) => asking.in_turn_reopened(step.types),
         }
+    }
+}
+
+impl Sockets<'_> {
+    fn port(&mut self, step: &ServerQueries<'_>) -> &mut Option<Port> {
+        self.ports.entry(step.server).or_default()
     }
 }
 
 /// Returns answers that are already known.
 struct KnownAnswers<'a> {
     rounds: &'a [Round],
+    /// The queries whose answers arrive after their wait: the port to their server stays open, and a
+    /// query that is repeated has the same id, so it takes such an answer.
+    late: Vec<Query>,
 }
 
 impl Resolver for KnownAnswers<'_> {
     fn ask(&mut self, step: &ServerQueries<'_>, now_ns: u64) -> Vec<Query> {
         let wait_ns = crate::nanoseconds(step.wait);
+        if step.mode == Mode::InTurnReopened {
+            // All ports are closed before that.
+            self.late.clear();
+        }
         let mut queries: Vec<Query> = Vec::new();
         let mut sent_ns = now_ns;
         for &record_type in step.types {
             let Some(known) = self.answer(step, record_type) else { continue };
             let mut query = Query { sent_ns, ..known };
             let left_ns = wait_ns.saturating_sub(sent_ns - now_ns);
-            if query.is_silent() || query.took_ns > left_ns {
+            let late = self.late(&query).filter(|it| it.end_ns() <= sent_ns + left_ns);
+            if let Some(late) = late {
+                let took_ns = late.end_ns().saturating_sub(sent_ns);
+                query = Query { sent_ns, took_ns, late: Some(Box::new(late.clone())), ..late };
+            } else if query.is_silent() || query.took_ns > left_ns {
+                if !query.is_silent() && query.transport == Transport::Udp {
+                    self.late.push(query.clone());
+                }
                 (query.outcome, query.took_ns) = (QueryOutcome::Timeout, left_ns);
                 query.records.clear();
             }
@@ -194,7 +220,21 @@ impl Resolver for KnownAnswers<'_> {
     }
 }
 
-impl KnownAnswers<'_> {
+impl<'a> KnownAnswers<'a> {
+    fn of(rounds: &'a [Round]) -> KnownAnswers<'a> {
+        KnownAnswers { rounds, late: Vec::new() }
+    }
+
+    /// Returns the earlier query that is the same as this one and whose answer is still to come, or lies
+    /// at the port; the first of several.
+    fn late(&self, query: &Query) -> Option<Query> {
+        let is_same = |it: &&Query| {
+            let key = |it: &Query| (it.server, it.record_type, it.transport);
+            key(it) == key(query) && it.name == query.name
+        };
+        self.late.iter().filter(is_same).min_by_key(|it| it.end_ns()).cloned()
+    }
+
     /// Returns the server's answer. The rounds of a server that never answers do not contain all
     /// names.
     fn answer(&self, step: &ServerQueries<'_>, record_type: RecordType) -> Option<Query> {
@@ -207,6 +247,7 @@ impl KnownAnswers<'_> {
         let same = of_type.clone().find(|it| it.name == step.name);
         let silent = of_type.clone().all(|it| !it.is_heard()).then(|| of_type.clone().next());
         let known = same.or(silent.flatten())?;
+        let known = known.answered().unwrap_or(known);
         Some(Query { name: step.name.to_owned(), ..known.clone() })
     }
 }

@@ -97,7 +97,7 @@ pub enum RequestStep {
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
     /// An error of the system.
-    #[error("{source}")]
+    #[error("{}", io_words(*.step, .source))]
     Io {
         /// The step that failed.
         step: RequestStep,
@@ -571,6 +571,19 @@ fn connect(subject: &Subject, settings: Settings) -> io::Result<TcpStream> {
     let socket = socket.into();
     arm(&socket, settings);
     Ok(socket)
+}
+
+/// Describes an error of a step; a wait that ended has a number of the system that says nothing to a user.
+fn io_words(step: RequestStep, source: &io::Error) -> String {
+    match (source.kind(), step) {
+        (ErrorKind::TimedOut | ErrorKind::WouldBlock, RequestStep::Connect) => {
+            "no answer to the SYN within the timeout".to_owned()
+        }
+        (ErrorKind::TimedOut | ErrorKind::WouldBlock, _) => {
+            "no complete answer within the timeout".to_owned()
+        }
+        _ => source.to_string(),
+    }
 }
 
 pub(super) fn io_error(step: RequestStep, began: Instant, source: io::Error) -> ExchangeError {

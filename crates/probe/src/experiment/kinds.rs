@@ -4,6 +4,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustls::ClientConfig;
 use tcpwhy_core::experiment::median_ns;
@@ -42,7 +43,8 @@ const IGNORED_NS: u64 = 500_000_000;
 const CONCURRENT_REQUESTS: usize = 10;
 /// Number of header bytes that the experiment `request-size` adds.
 const MORE_HEADER_BYTES: usize = 4 << 10;
-/// Number of pairs whose trials all run at the same time: as many as suffice if they agree.
+/// Number of pairs that suffice if they agree; the trials of experiments that wait for a timeout all run
+/// at the same time.
 pub(super) const PAIRS_AT_ONCE: usize = 8;
 
 /// When an experiment is made that nobody named.
@@ -85,6 +87,8 @@ struct Traits {
     connections_of_pair: u64,
     /// The least effect that counts, if it is more than that of other experiments, ns.
     floor_min_ns: u64,
+    /// Its effect is the length of a queue on the path, not a part of the latency.
+    is_queue: bool,
     /// A trial may wait for a timeout: all pairs run at the same time.
     waits: bool,
     /// Returns the cause that the effect, or its absence, concerns. If the client only writes or
@@ -102,6 +106,7 @@ const PLAIN: Traits = Traits {
     requests_of_pair: 2,
     connections_of_pair: 0,
     floor_min_ns: 0,
+    is_queue: false,
     waits: false,
     suspect: |_, _, _| None,
 };
@@ -190,6 +195,7 @@ kinds! {
         requests_beside: 1,
         requests_of_pair: 1,
         connections_of_pair: 2,
+        is_queue: true,
         suspect: |it, _, _| it.suspect(Cause::Bandwidth, Role::Network, Side::Server),
         ..PLAIN
     }
@@ -316,6 +322,11 @@ impl Kind {
         self.traits().needs_body
     }
 
+    /// Returns whether the effect is the length of a queue on the path, not a part of the latency.
+    pub fn measures_queue(self) -> bool {
+        self.traits().is_queue
+    }
+
     /// Returns whether the experiment asks name servers instead of the target.
     pub fn asks_resolvers(self) -> bool {
         self.traits().asks_resolvers
@@ -385,9 +396,20 @@ impl Context<'_> {
         coin: &mut Coin,
         settings: impl Fn(bool) -> Settings + Sync,
     ) -> Result<Pairs, Skipped> {
+        let requests = self.requests_of_trial();
         self.pairs(coin, |arm| {
-            on_one_connection(self.subject, settings(arm == Arm::Changed), (SKIPPED, REQUESTS))
+            on_one_connection(self.subject, settings(arm == Arm::Changed), (SKIPPED, requests))
         })
+    }
+
+    /// Returns the number of requests on a connection with which as many pairs as can show a result fit
+    /// into the time of the experiment, but at least one that counts.
+    fn requests_of_trial(&self) -> usize {
+        let Bounds { until, at_once, request_ns, .. } = self.bounds;
+        let left_ns = crate::nanoseconds(until.saturating_duration_since(Instant::now()));
+        let batches = PAIRS_AT_ONCE.div_ceil(at_once.max(1)) as u64;
+        let fitting = left_ns / (2 * batches * request_ns).max(1);
+        usize::try_from(fitting).unwrap_or(REQUESTS).clamp(SKIPPED + 1, REQUESTS)
     }
 
     fn suspect(&self, cause: Cause, role: Role, sender: Side) -> Option<Suspect> {

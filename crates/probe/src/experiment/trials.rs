@@ -20,6 +20,8 @@ pub struct Bounds {
     /// Number of pairs that run at the same time. It is greater than 1 if requests take long, so
     /// that their waits overlap.
     pub at_once: usize,
+    /// The usual latency of a request, ns.
+    pub request_ns: u64,
 }
 
 /// Side of the comparison to which a trial belongs.

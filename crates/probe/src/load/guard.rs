@@ -53,6 +53,9 @@ pub enum End {
 }
 
 impl End {
+    /// The name of the reason that most answers are late.
+    pub const SLOW: &str = "latency";
+
     /// Returns the name of the reason in JSON.
     pub fn name(&self) -> &'static str {
         match self {
@@ -60,7 +63,7 @@ impl End {
             End::Limit(_) => "limit",
             End::Failure(_) => "failure",
             End::Unanswered(_) => "unanswered",
-            End::Slow { .. } => "latency",
+            End::Slow { .. } => End::SLOW,
             End::Budget(_) => "budget",
         }
     }

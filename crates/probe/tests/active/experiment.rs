@@ -71,7 +71,7 @@ fn subject(server: SocketAddr) -> Subject {
 
 fn bounds() -> Bounds {
     let until = Instant::now() + Duration::from_secs(60);
-    Bounds { pairs_max: 24, until, floor_ns: 5_000_000, at_once: 1 }
+    Bounds { pairs_max: 24, until, floor_ns: 5_000_000, at_once: 1, request_ns: 0 }
 }
 
 /// Header and body in two writes, with Nagle's algorithm or without.
