@@ -71,7 +71,7 @@ const EXIT_UNEXAMINED: u8 = 2;
 
 /// Time limit of one experiment.
 const EXPERIMENT_LASTS: Duration = Duration::from_secs(4);
-/// The same if an answer takes the path for so long that trials have to follow each other.
+/// The same if trials have to follow each other, since their answers would share the path.
 const TRANSFERS_LAST: Duration = Duration::from_secs(12);
 /// Largest number of pairs in one experiment. Eight pairs that agree are enough, as are twenty with
 /// three exceptions.
@@ -533,7 +533,8 @@ fn experiments(
             false => request_ns / FLOOR_PART,
         });
         // Answers of several flights that come at the same time share the path.
-        let is_transfer = asked.exceeds_first_flight(subject) && asked.answer_ns() >= LONG_NS;
+        let is_transfer = asked.exceeds_first_flight(subject) && asked.answer_ns() >= LONG_NS
+            || kind.measures_queue();
         let pairs_last = Duration::from_nanos(PAIRS_MIN * kind.requests_of_pair() * request_ns);
         if is_transfer && !kind.asks_resolvers() && pairs_last > TRANSFERS_LAST {
             let lasts = duration(u64::try_from(pairs_last.as_nanos()).unwrap_or(u64::MAX));

@@ -5,6 +5,8 @@ tail=N        one answer in N takes 400 ms
 workers=N     N requests at a time, each for 20 ms; the others wait
 standstill=N  no answer for N ms, once, 1 s after ten connections are open; others take 3 ms, so that no
               request is much older than that when it begins
+bytes=N       the body of each answer has N bytes
+pauses=N      an answer comes in nine parts, N ms apart
 """
 
 import random
@@ -44,8 +46,20 @@ def answer(connection):
             time.sleep(0.02)
     if one_in(asked.get("tail", 0)):
         time.sleep(0.4)
+    if asked.get("pauses"):
+        return in_parts(connection)
+    body = b"x" * asked.get("bytes", 5)
     status = b"503 Service Unavailable" if one_in(asked.get("errors", 0)) else b"200 OK"
-    connection.sendall(b"HTTP/1.1 " + status + b"\r\nContent-Length: 5\r\n\r\nhello")
+    head = b"HTTP/1.1 " + status + b"\r\nContent-Length: %d\r\n\r\n" % len(body)
+    connection.sendall(head + body)
+
+
+def in_parts(connection):
+    connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for _ in range(8):
+        time.sleep(asked["pauses"] / 1e3)
+        connection.sendall(b"5\r\nhello\r\n")
+    connection.sendall(b"0\r\n\r\n")
 
 
 def serve(connection):

@@ -11,7 +11,7 @@ use std::process::Command;
 use tcpwhy_lab::capture::CaptureParams;
 use tcpwhy_lab::netns::Process;
 use tcpwhy_lab::rng::Rng;
-use tcpwhy_lab::stage::{Link, Stage, StageParams};
+use tcpwhy_lab::stage::{INTERFACE, Link, Stage, StageParams};
 use tcpwhy_lab::{LabError, Variant, dns};
 
 const SERVER: &str = include_str!("situations.py");
@@ -38,7 +38,7 @@ pub struct Situation {
     pub is_named: fn(&Value, u64) -> bool,
 }
 
-pub const SITUATIONS: [Situation; 6] = [
+pub const SITUATIONS: [Situation; 8] = [
     Situation {
         name: "outside_errors",
         shows: "status",
@@ -46,8 +46,7 @@ pub const SITUATIONS: [Situation; 6] = [
         number: |rng| rng.between(8, 12),
         serve: |stage, number, seed| python(stage, "errors", number, seed),
         is_named: |report, _| {
-            let is_it = |it: &Value| it["cause"] == "error_responses";
-            has_fault(report, "status") || all(&report["findings"]).any(is_it)
+            has_fault(report, "status") || has_finding(report, "error_responses", "server")
         },
     },
     Situation {
@@ -94,6 +93,22 @@ pub const SITUATIONS: [Situation; 6] = [
         serve: |stage, number, seed| two_addresses(stage, number, seed),
         is_named: |report, _| has_fault(report, "address"),
     },
+    Situation {
+        name: "outside_slow_link",
+        shows: "bandwidth",
+        words: &["doctor", "--no-path", "--no-load"],
+        number: |rng| rng.between(10, 30),
+        serve: |stage, number, seed| slow_link(stage, number, seed),
+        is_named: |report, _| has_finding(report, "bandwidth", "network"),
+    },
+    Situation {
+        name: "outside_pauses",
+        shows: "server_think",
+        words: &["doctor", "--no-path", "--no-load"],
+        number: |rng| rng.between(45, 80),
+        serve: |stage, number, seed| python(stage, "pauses", number, seed),
+        is_named: |report, _| has_finding(report, "server_think", "server"),
+    },
 ];
 
 fn all(values: &Value) -> impl Iterator<Item = &Value> {
@@ -103,6 +118,10 @@ fn all(values: &Value) -> impl Iterator<Item = &Value> {
 /// Returns whether a note of the doctor contains `words`.
 fn has_note(report: &Value, words: &str) -> bool {
     all(&report["doctor"]["notes"]).any(|it| it.to_string().contains(words))
+}
+
+fn has_finding(report: &Value, cause: &str, role: &str) -> bool {
+    all(&report["findings"]).any(|it| it["cause"] == cause && it["culprit"]["role"] == role)
 }
 
 fn has_fault(report: &Value, kind: &str) -> bool {
@@ -158,6 +177,18 @@ fn serve(stage: &Stage, address: &str, words: &[String]) -> Result<Process, Erro
     let mut process = Process::start(command, "python3")?;
     process.wait_for_stderr("listens")?;
     Ok(process)
+}
+
+/// A server with answers of 150,000 bytes, behind a link of this rate, 100 kbit/s, and a queue of 60 KB;
+/// without a number the link has no limit.
+fn slow_link(stage: &Stage, number: Option<u64>, seed: u64) -> Served {
+    if let Some(number) = number {
+        let rate = format!("{number}00kbit");
+        let shaper = ["burst", "10k", "limit", "60k"];
+        let words = ["qdisc", "replace", "dev", INTERFACE, "root", "tbf", "rate", &rate];
+        stage.server.run("tc", &[&words[..], &shaper].concat())?;
+    }
+    python(stage, "bytes", Some(150_000), seed)
 }
 
 /// nginx in HTTP/2 with this limit of streams at once, or with its own of 128.
