@@ -80,6 +80,8 @@ pub struct Timeline {
     /// the server sends.
     pub is_interrupted: bool,
     begun: Begun,
+    /// See [`Timeline::anticipate`].
+    anticipated: bool,
     /// See [`Timeline::is_one_way`].
     one_way: bool,
 }
@@ -230,12 +232,14 @@ impl Timeline {
                 self.response_end(at, at.position + u64::from(extent.message));
             }
             Mark::HandshakeStart => {
-                self.retire_endless(at.rtt_client_ns);
-                // The client goes on with TLS after an answer in plain text.
-                if !self.exchanges.queue.is_empty() {
-                    self.retire_answered(at);
+                if !self.take_anticipated(at) {
+                    self.retire_endless(at.rtt_client_ns);
+                    // The client goes on with TLS after an answer in plain text.
+                    if !self.exchanges.queue.is_empty() {
+                        self.retire_answered(at);
+                    }
+                    self.open(at, setup);
                 }
-                self.open(at, setup);
                 if let Some(exchange) = self.exchanges.queue.back_mut() {
                     exchange.in_handshake = true;
                     exchange.kind = "TLS handshake".into();
@@ -275,7 +279,7 @@ impl Timeline {
         }
         let event_came = self.begun == Begun::Event;
         let after_handshake = self.exchanges.is_ready() && !at.rests;
-        if !after_handshake {
+        if !after_handshake && !self.take_anticipated(at) {
             if !self.exchanges.queue.is_empty() {
                 self.retire_answered(at);
             }

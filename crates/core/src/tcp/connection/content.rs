@@ -42,6 +42,20 @@ impl Connection {
         self.timeline.active = Some(side);
     }
 
+    /// Opens an exchange if `segment` of the client, at position `start`, is the first of a message of
+    /// which later segments have passed, so that the client has waited since then.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn anticipate_request(&mut self, segment: &Segment, start: u64) {
+        let client = &self.senders[Side::Client];
+        let noticed_ns = client.history().holes.noticed_ns(start);
+        let Some(time_ns) = noticed_ns.filter(|_| client.in_order() == start) else { return };
+        if !self.timeline.exchanges.accrues() {
+            let at = At { time_ns, ..self.at(Side::Client, segment) };
+            self.timeline.anticipate(&at, &mut self.setup);
+        }
+    }
+
     /// Reads what `pass` passes of the stream of `side`. The marks are in `shared` then.
     #[inline]
     pub(super) fn read(

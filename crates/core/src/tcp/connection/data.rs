@@ -197,6 +197,9 @@ impl Connection {
         if data.is_new() && self.awaited().may_continue_response(side, segment) {
             self.begin_mid_message(side, segment, segment.time_ns);
         }
+        if side == Side::Client && matches!(data.kind, Kind::Fill(_)) {
+            self.anticipate_request(segment, data.start);
+        }
         let ended = self.end_silence(&data, payload, &since, shared);
         let may_be_held = data.is_new_of(Side::Client)
             && (!ended.waits || self.timeline.exchanges.all_answered())
@@ -216,6 +219,7 @@ impl Connection {
         }
         self.follow_rounds(side);
         self.pass_content(&data, &ended, &content, shared);
+        self.timeline.forget_anticipated(&mut self.setup);
         if let Some((gap, slices)) = held.filter(|_| content.begins_exchange) {
             hold(&mut self.timeline, self.cold.trace_mut(), &gap, &slices);
         }
