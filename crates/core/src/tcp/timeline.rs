@@ -56,6 +56,8 @@ pub struct At {
     pub server_closed: bool,
     /// What the exchanges record.
     pub recording: Recording,
+    /// Time for which the segment was queued before the vantage, as its timestamp shows, ns.
+    pub queued_ns: u64,
 }
 
 /// The exchanges of one connection that are not yet over.
@@ -344,9 +346,13 @@ impl Timeline {
             let path_ns = waited_ns.min(at.rtt_server_ns);
             let way = Slice::plain(Owner::Path, path_ns);
             exchange.ledger.add(way, GapPlace::of_both(ready_ns, at.seen.frame));
-            let own = Slice::of(Owner::Server, Cause::ServerThink, waited_ns - path_ns);
-            let gap = Gap::between(Side::Server, ready_ns + path_ns, at.time_ns, ack, at.seen);
+            let queued_ns = at.queued_ns.min(waited_ns - path_ns);
+            let own = Slice::of(Owner::Server, Cause::ServerThink, waited_ns - path_ns - queued_ns);
+            let left_ns = at.time_ns - queued_ns;
+            let gap = Gap::between(Side::Server, ready_ns + path_ns, left_ns, ack, at.seen);
             exchange.attribute(&own, &Gap { turn: Turn::Answers, ..gap });
+            let queue = Slice::plain(Owner::Queueing, queued_ns);
+            exchange.ledger.add(queue, GapPlace::of_both(left_ns, at.seen.frame));
         }
     }
 

@@ -4,6 +4,7 @@
 use crate::app::{Framer, KnownHeaders, Mark};
 use crate::model::Sighting;
 use crate::tcp::connection::Connection;
+use crate::tcp::connection::place::is_beside_sender;
 use crate::tcp::early::EarlyBytes;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::shared::{Names, Shared, Software};
@@ -26,6 +27,10 @@ impl Connection {
             rests: false,
             positions: self.senders.each_ref().map(|sender| sender.space.nxt),
             recording: self.cold.recording(),
+            queued_ns: match is_beside_sender(&self.setup, &self.path, side) {
+                true => 0,
+                false => self.senders[side].clock.queued_ns(),
+            },
             server_closed: self.senders[Side::Server].has_told_its_end(),
             client_closed: self.cold.ended().is_some_and(|it| it.fin_ns[Side::Client].is_some()),
         }
