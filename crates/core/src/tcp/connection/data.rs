@@ -322,7 +322,10 @@ impl Connection {
             let rtts_ns = (rtt_ns, self.path.rtt_ns(side.peer()));
             self.senders[index].advance(since, segment.time_ns, rtts_ns, segment.echoes());
         }
-        since.peer_tsval = self.senders[side.peer()].packets.last.tsval;
+        let peer = &self.senders[side.peer()];
+        since.peer_tsval = peer.packets.last.tsval;
+        since.carries_due_ack = peer.una_seen_ns == segment.time_ns
+            && self.senders[index].last.time_ns < segment.time_ns;
         let kind = self.senders[index].kind(segment, start, Rtts { sender_ns: rtt_ns, base_ns });
         if start > self.senders[index].space.nxt {
             // The data in between will be retransmitted, or is missing in the capture.
