@@ -167,6 +167,10 @@ impl Sender {
     ) -> bool {
         let len = u64::from(segment.payload_len);
         let end = start + len;
+        let hole = self.history().holes.at(start).map(|hole| hole.end - start);
+        if let Some(hole) = hole.filter(|&hole| matches!(kind, Kind::Fill(_)) && hole < len) {
+            self.history_mut().counts.join(segment, hole);
+        }
         if kind != Kind::Probe {
             let (una_seen, nxt) = (self.space.una_seen(), self.space.nxt);
             self.history_mut().count_again(segment, kind, end <= una_seen);
