@@ -56,8 +56,7 @@ fn heading(page: &mut Page<'_>, report: &Report, finding: &Finding) {
         let is_cut = has("all_silent") && !has("waiting_ns");
         let least = if is_cut { "at least " } else { "" };
         let of = (affected.exchanges, affected.connections);
-        let at_once =
-            if overlap(report, finding.lost_ns, of) { " of waits that overlap" } else { "" };
+        let at_once = if overlap(report, finding.lost_ns, of) { " (waits overlap)" } else { "" };
         facts.push(format!("cost {least}{} of {whole}{at_once}", units::duration(finding.lost_ns)));
     }
     if affected.exchanges > 0 {
