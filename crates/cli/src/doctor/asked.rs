@@ -199,7 +199,11 @@ impl RequestResults {
             // Whether it closes after an answer, or when the next request comes, shows without one.
             let has_failed = self.closed_unannounced > 0 || self.error.is_some();
             let is_suspect = number == 1 && has_failed;
-            if is_suspect && connection.ends_within(CLOSES_WITHIN) {
+            let ends = match is_suspect {
+                true => connection.ends_within(CLOSES_WITHIN),
+                false => number == 1 && connection.has_ended(),
+            };
+            if ends {
                 self.closed_unannounced += 1;
                 break;
             }

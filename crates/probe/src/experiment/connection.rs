@@ -420,6 +420,21 @@ impl<'a> Connection<'a> {
         }
     }
 
+    /// Returns whether the server has ended the plain connection, while nothing is asked; it does not wait.
+    pub fn has_ended(&self) -> bool {
+        let socket = self.socket.socket();
+        if !self.is_plain() || socket.set_nonblocking(true).is_err() {
+            return false;
+        }
+        let came = socket.peek(&mut [0]);
+        // If that fails, so does the next request, which has the reason.
+        let _ = socket.set_nonblocking(false);
+        match came {
+            Ok(bytes) => bytes == 0,
+            Err(error) => error.kind() != ErrorKind::WouldBlock,
+        }
+    }
+
     /// Returns the kernel's values for the connection.
     pub fn kernel(&self) -> Kernel {
         kernel_of(self.socket.socket())
