@@ -32,8 +32,8 @@ async function bundle(entry, define = {}) {
 
 const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
-/** The page of a template with a style sheet, a script, what else it may do, and its other slots. */
-async function page({ template, style, script, may = {}, slots = {} }) {
+/** The page with a body, a style sheet, a script, what else it may do, and the slots of its body. */
+async function page({ body, style, script, may = {}, slots = {} }) {
   // The licence of what is bundled asks to go with it.
   const licence = (await readFile(here("node_modules/uplot/LICENSE"), "utf8")).trim();
   script = `/*! uPlot: ${licence} */\n${script}`;
@@ -48,8 +48,9 @@ async function page({ template, style, script, may = {}, slots = {} }) {
     "base-uri 'none'",
     "form-action 'none'",
   ].join("; ");
-  let text = await readFile(here(template), "utf8");
-  for (const [name, value] of Object.entries({ policy, style, script, ...slots })) {
+  let text = await readFile(here("src/document.html"), "utf8");
+  const markup = (await readFile(here(body), "utf8")).trim();
+  for (const [name, value] of Object.entries({ policy, style, body: markup, script, ...slots })) {
     // Replaced by a function: in a string `$` has a meaning.
     text = text.replace(`{{${name}}}`, () => value);
   }
@@ -58,7 +59,7 @@ async function page({ template, style, script, may = {}, slots = {} }) {
 
 async function report() {
   return page({
-    template: "src/page.html",
+    body: "src/page.html",
     style: await bundle("src/style.css"),
     script: await bundle("src/main.ts"),
   });
@@ -67,7 +68,7 @@ async function report() {
 async function app(core) {
   const packed = async (file) => gzipSync(await readFile(file), { level: 9 }).toString("base64");
   return page({
-    template: "src/app/app.html",
+    body: "src/app/app.html",
     style: await bundle("src/app/app.css"),
     script: await bundle("src/app/app.ts", {
       WORKER: JSON.stringify(await bundle("src/app/worker.ts")),

@@ -1,8 +1,8 @@
 // Where the time went: stacked bars by owner.
 
 import type { Exchange, Ledger, Run } from "./data";
-import { counted, duration, h, percent, words } from "./dom";
-import { colourOf, isFault } from "./palette";
+import { counted, duration, h, percent, table } from "./dom";
+import { colourOf, inkOn, isFault } from "./palette";
 
 /** One bar and its sum; `of_ns` is what the whole width stands for. */
 export function bar(ledger: Ledger, of_ns: number): HTMLElement {
@@ -10,24 +10,29 @@ export function bar(ledger: Ledger, of_ns: number): HTMLElement {
     .filter(([, ns]) => ns > 0)
     .sort((one, other) => other[1] - one[1]);
   const sum = parts.reduce((all, [, ns]) => all + ns, 0);
-  const said = parts.map(([owner, ns]) => `${words(owner)} ${percent(ns / sum)}`).join(", ");
+  const said = parts.map(([owner, ns]) => `${owner} ${percent(ns / sum)}`).join(", ");
   const element = h("div", { class: "bar", role: "img", "aria-label": said });
   for (const [owner, ns] of parts) {
     const share = ns / of_ns;
     const part = h("span", {
       class: isFault(owner) ? "part fault" : "part",
-      title: `${words(owner)}: ${duration(ns)}, ${percent(ns / sum)}`,
+      title: `${owner}: ${duration(ns)}, ${percent(ns / sum)}`,
     });
     part.style.width = `${share * 100}%`;
     part.style.backgroundColor = colourOf(owner);
-    if (share > 0.14)
-      part.append(h("span", { class: "inside" }, `${words(owner)} ${percent(ns / sum)}`));
+    if (share > 0.14) {
+      const inside = h("span", { class: "inside" }, `${owner} ${percent(ns / sum)}`);
+      inside.style.backgroundColor = colourOf(owner);
+      inside.style.color = inkOn(colourOf(owner));
+      part.append(inside);
+    }
     element.append(part);
   }
   return element;
 }
 
-function legend(ledger: Ledger): HTMLElement {
+/** The owners of a ledger, with their colours. */
+export function legend(ledger: Ledger): HTMLElement {
   const parts = Object.entries(ledger)
     .filter(([, ns]) => ns > 0)
     .sort((one, other) => other[1] - one[1]);
@@ -38,14 +43,7 @@ function legend(ledger: Ledger): HTMLElement {
     ...parts.map(([owner, ns]) => {
       const swatch = h("span", { class: isFault(owner) ? "swatch fault" : "swatch" });
       swatch.style.backgroundColor = colourOf(owner);
-      return h(
-        "li",
-        {},
-        swatch,
-        `${words(owner)} `,
-        h("b", {}, duration(ns)),
-        ` ${percent(ns / sum)}`,
-      );
+      return h("li", {}, swatch, `${owner} `, h("b", {}, duration(ns)), ` ${percent(ns / sum)}`);
     }),
   );
 }
@@ -93,25 +91,10 @@ export function whereTheTimeWent(run: Run): HTMLElement {
     { id: `${run.id}time` },
     h("h2", {}, "Where the time went"),
     legend(report.ledger),
-    h(
-      "div",
-      { class: "scroll" },
-      h(
-        "table",
-        { class: "bars" },
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            h("th", {}, "server, kind of request"),
-            h("th", {}, "time by owner (hatched: lost to a fault)"),
-            h("th", {}, "sum"),
-          ),
-        ),
-        h("tbody", {}, ...body),
-      ),
+    table(
+      { class: "bars" },
+      ["server, kind of request", "time by owner (hatched: owned by a fault)", "sum"],
+      body,
     ),
     note !== "" && h("p", { class: "note" }, note),
     report.endpoints_omitted > 0 &&

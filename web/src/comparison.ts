@@ -2,7 +2,7 @@
 
 import type { Comparison, Run } from "./data";
 import { bar } from "./bars";
-import { count, duration, h, words } from "./dom";
+import { count, duration, fluid, h, table } from "./dom";
 import { distribution } from "./latency";
 
 export function comparison(of: Comparison, runs: Run[]): HTMLElement {
@@ -21,14 +21,14 @@ export function comparison(of: Comparison, runs: Run[]): HTMLElement {
         h(
           "figure",
           {},
-          distribution(reports),
+          fluid((width) => distribution(width, reports)),
           h("figcaption", {}, "Share of exchanges that take no longer (logarithmic time)"),
         ),
-      h("div", { class: "scroll" }, latencies(of)),
+      latencies(of),
     ),
     h("h4", {}, "Where the time of a mean exchange went"),
     owners(of),
-    h("h4", {}, "Causes, lost in a mean exchange"),
+    h("h4", {}, "Causes, cost of a mean exchange"),
     causes(of),
   );
 }
@@ -43,13 +43,10 @@ function latencies({ before, after }: Comparison): HTMLElement {
       h("td", { class: "number" }, h("b", {}, duration(is))),
       h("td", { class: "number" }, change(was, is)),
     );
-  return h(
-    "table",
+  return table(
     {},
-    head("", "before", "after", "change"),
-    h(
-      "tbody",
-      {},
+    ["", "before", "after", "change"],
+    [
       ...(["p50_ns", "p90_ns", "p99_ns", "max_ns"] as const).map((name) =>
         row(name.slice(0, -3), before.latency[name], after.latency[name]),
       ),
@@ -62,12 +59,9 @@ function latencies({ before, after }: Comparison): HTMLElement {
         h("td", { class: "number" }, count(after.exchanges)),
         h("td", {}, ""),
       ),
-    ),
+    ],
   );
 }
-
-const head = (...labels: string[]) =>
-  h("thead", {}, h("tr", {}, ...labels.map((label) => h("th", { scope: "col" }, label))));
 
 function change(was: number, is: number): string {
   if (was === is) return "same";
@@ -92,15 +86,13 @@ function owners(of: Comparison): HTMLElement {
       h("td", { class: "wide" }, bar(ledger(which), most)),
       h("td", { class: "number" }, duration(mean)),
     );
-  return h(
-    "table",
+  return table(
     { class: "bars" },
-    h(
-      "tbody",
-      {},
+    ["run", "time by owner", "mean"],
+    [
       row("before", "before_per_exchange_ns", of.before.mean_ns),
       row("after", "after_per_exchange_ns", of.after.mean_ns),
-    ),
+    ],
   );
 }
 
@@ -114,24 +106,18 @@ function causes(of: Comparison): HTMLElement {
       : of.gone_faults.some((it) => it.cause === cause)
         ? "gone"
         : "";
-  return h(
-    "table",
+  return table(
     {},
-    head("", "cause", "who", "before", "after", ""),
-    h(
-      "tbody",
-      {},
-      ...of.causes.map((it) =>
-        h(
-          "tr",
-          { class: it.class },
-          h("td", {}, h("span", { class: "badge" }, it.class)),
-          h("th", { scope: "row" }, words(it.cause)),
-          h("td", {}, it.role),
-          cell(it.before),
-          cell(it.after),
-          h("td", {}, h("b", {}, fate(it.cause))),
-        ),
+    ["cause", "who", "before", "after", ""],
+    of.causes.map((it) =>
+      h(
+        "tr",
+        { class: it.class },
+        h("th", { scope: "row" }, h("span", { class: "badge" }, it.class), it.cause),
+        h("td", {}, it.role),
+        cell(it.before),
+        cell(it.after),
+        h("td", {}, h("b", {}, fate(it.cause))),
       ),
     ),
   );

@@ -144,7 +144,15 @@ export interface Exchange {
 }
 
 export type Step =
-  | { step: "segment"; time_ns: number; from: "client" | "server"; frame: number; label: string }
+  | {
+      step: "segment";
+      time_ns: number;
+      from: "client" | "server";
+      frame: number;
+      /** The file of the frame, if that is not the first. */
+      file?: number | undefined;
+      label: string;
+    }
   | {
       step: "gap";
       time_ns: number;
@@ -155,6 +163,48 @@ export type Step =
       until_frame: number | null;
     }
   | { step: "mark"; time_ns: number; label: string };
+
+/** A step in brief, as crates/core/src/picture/json.rs writes it. */
+export type BriefStep =
+  | [time_ns: number, label: string]
+  | [time_ns: number, side: 0 | 1, frame: number, label: string, file?: number]
+  | [
+      time_ns: number,
+      gap: [
+        duration_ns: number,
+        owner: string,
+        cause: string | null,
+        since_ns: number | null,
+        until_frame: number | null,
+      ],
+    ];
+
+/** Steps that were written in brief. */
+export const briefly = (steps: BriefStep[]): Step[] =>
+  steps.map((step): Step => {
+    const time_ns = step[0];
+    if (step.length > 2) {
+      const [, side, frame, label, file] = step as [number, 0 | 1, number, string, number?];
+      return {
+        step: "segment",
+        time_ns,
+        from: side === 0 ? "client" : "server",
+        frame,
+        label,
+        file,
+      };
+    }
+    const second = step[1];
+    if (typeof second === "string") return { step: "mark", time_ns, label: second };
+    const [duration_ns, owner, cause, since_ns, until_frame] = second as [
+      number,
+      string,
+      string | null,
+      number | null,
+      number | null,
+    ];
+    return { step: "gap", time_ns, duration_ns, owner, cause, since_ns, until_frame };
+  });
 
 export interface Ladder {
   client: string;
@@ -176,15 +226,38 @@ export interface RawGraphs {
   columns: Record<
     "time_ms" | "frame" | "flags" | "seq" | "len" | "ack" | "window" | "flight",
     string
-  >;
+  > & { file: string | null };
   rtts: Record<"time_ms" | "rtt_ms" | "sender" | "frame", string>;
   stalls: Stall[];
 }
 
 export interface Drawing {
   finding: number;
+  /** First frame of its connection, if that is listed. */
+  connection: Frame | null;
   ladder: Ladder;
   graphs: RawGraphs | null;
+}
+
+/** A connection of the report's list. */
+export interface DrawnConnection {
+  first: Frame;
+  client: string;
+  server: string;
+  start_ns: number;
+  steps: BriefStep[];
+  /** Absent where the drawing of a finding has them. */
+  graphs: RawGraphs | null;
+  exchanges: DrawnExchange[];
+}
+
+export interface DrawnExchange {
+  /** First frame and number of its row. */
+  row: [Frame, number];
+  /** As `--exchange` takes it. */
+  number: number;
+  start_ns: number;
+  steps: BriefStep[];
 }
 
 export interface SetUps {
@@ -223,6 +296,7 @@ export interface Manual {
 export interface Picture {
   exchanges: { seen: number; rows: Exchange[] };
   drawings: Drawing[];
+  connections: DrawnConnection[];
   set_ups: SetUps[];
   lookups: Lookup[];
   lookups_omitted: number;
@@ -235,6 +309,13 @@ export interface Run {
   report: Report;
   picture: Picture;
 }
+
+/** The name of a file of the run. */
+export const fileOf = (run: Run, at: number): string | undefined => run.report.inputs[at]?.path;
+
+/** The causes that are faults in a run. */
+export const faultsOf = (run: Run): Set<string> =>
+  new Set(run.report.findings.filter((it) => it.class === "fault").map((it) => it.cause));
 
 export interface Compared {
   name: string;
@@ -289,6 +370,8 @@ export interface Points {
   size: number;
   time: Float64Array;
   frame: Uint32Array;
+  /** Index of the frame's file. */
+  file(at: number): number;
   /** 0: the client sent it, 1: the server. */
   from(at: number): 0 | 1;
   hasAck(at: number): boolean;
@@ -304,6 +387,7 @@ export interface Points {
 
 export function points(graphs: RawGraphs): Points {
   const { columns, seq_first } = graphs;
+  const files = columns.file === null ? null : u16(columns.file);
   const time = f64(columns.time_ms),
     flags = u16(columns.flags);
   const seqs = u32(columns.seq),
@@ -314,6 +398,7 @@ export function points(graphs: RawGraphs): Points {
     size: time.length,
     time,
     frame: u32(columns.frame),
+    file: (at) => files?.[at] ?? 0,
     from,
     hasAck: (at) => (flags[at]! & 2) !== 0,
     mark: (at) => (flags[at]! >> 4) & 15,

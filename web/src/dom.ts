@@ -43,20 +43,25 @@ export function count(value: number): string {
     .replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** Three significant digits with a unit, as the terminal writes them. */
+const SECOND = 1e9,
+  MINUTE = 60 * SECOND,
+  HOUR = 60 * MINUTE;
+
+/** Three significant digits with a unit, as the terminal writes them (`units::duration`). */
 export function duration(ns: number): string {
-  if (ns === 0) return "0";
-  const [value, unit] =
-    ns >= 60e9
-      ? [ns / 60e9, "min"]
-      : ns >= 1e9
-        ? [ns / 1e9, "s"]
-        : ns >= 1e6
-          ? [ns / 1e6, "ms"]
-          : ns >= 1e3
-            ? [ns / 1e3, "µs"]
-            : [ns, "ns"];
-  return `${significant(value)} ${unit}`;
+  if (ns < 1e3) return `${Math.round(ns)} ns`;
+  // The next unit begins where three digits would be rounded up to 1000.
+  if (ns < 999_500) return scaled(ns / 1e3, "µs");
+  if (ns < 999_500_000) return scaled(ns / 1e6, "ms");
+  if (ns < 120 * SECOND) return scaled(ns / SECOND, "s");
+  if (ns < HOUR) return `${Math.floor(ns / MINUTE)} min ${Math.floor((ns % MINUTE) / SECOND)} s`;
+  if (ns < 48 * HOUR) return `${Math.floor(ns / HOUR)} h ${Math.floor((ns % HOUR) / MINUTE)} min`;
+  return `${count(Math.floor(ns / HOUR / 24))} d ${Math.floor(ns / HOUR) % 24} h`;
+}
+
+function scaled(value: number, unit: string): string {
+  const digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  return `${value.toFixed(digits).replace(/\.0+$/, "")} ${unit}`;
 }
 
 /** An interval in one unit, rounded outward: `0.3–1.4 ms`. */
@@ -100,18 +105,18 @@ function significant(value: number): string {
   return value >= 10 ? value.toFixed(1) : value.toFixed(2);
 }
 
-export const percent = (share: number): string =>
-  share > 0 && share < 0.001
-    ? "< 0.1 %"
-    : share >= 0.9995 || share === 0
-      ? `${Math.round(share * 100)} %`
-      : `${(share * 100).toFixed(1)} %`;
+/** A share, as the terminal writes it (`units::share`). */
+export function percent(share: number): string {
+  const value = Math.min(Math.max(share, 0), 1) * 100;
+  if (value === 0) return "0 %";
+  if (value < 0.1) return "< 0.1 %";
+  if (value < 9.95) return `${value.toFixed(1)} %`;
+  if (value < 99.5) return `${value.toFixed(0)} %`;
+  return value < 100 ? `${Math.min(value, 99.9).toFixed(1)} %` : "100 %";
+}
 
 export const counted = (many: number, one: string, more: string): string =>
   `${count(many)} ${many === 1 ? one : more}`;
-
-/** `nagle_delayed_ack` as words. */
-export const words = (id: string): string => id.replace(/_/g, " ");
 
 /** Says something to everybody, also to a screen reader, for a moment. */
 let toast: HTMLElement | null = null;
@@ -127,12 +132,14 @@ export function say(text: string): void {
   hides = window.setTimeout(() => toast?.classList.remove("shown"), 2_500);
 }
 
-export async function copy(text: string): Promise<void> {
+/** Copies `text`, and says so; `of` names what it is for. */
+export async function copy(text: string, of = ""): Promise<void> {
+  const what = `${of === "" ? "" : ` for ${of}`}: ${text}`;
   try {
     await navigator.clipboard.writeText(text);
-    say(`Copied: ${text}`);
+    say(`Copied${what}`);
   } catch {
-    say(copiedByHand(text) ? `Copied: ${text}` : `Copy this: ${text}`);
+    say(copiedByHand(text) ? `Copied${what}` : `Copy this${what}`);
   }
 }
 
@@ -147,36 +154,100 @@ function copiedByHand(text: string): boolean {
   return done;
 }
 
-/** A button that copies `text`. */
-export function copier(label: string, text: string, what: string): HTMLButtonElement {
+/** A button that copies `text`, which is `what`; `of` names the file that it is for. */
+export function copier(label: string, text: string, what: string, of = ""): HTMLButtonElement {
+  const whole = `Copy ${what}${of === "" ? "" : ` for ${of}`}: ${text}`;
   return h(
     "button",
     {
       type: "button",
       class: "copy",
-      title: `Copy: ${text}`,
-      "aria-label": `Copy ${what}: ${text}`,
-      click: () => void copy(text),
+      title: whole,
+      "aria-label": `${label}: ${whole}`,
+      "data-copy": text,
+      click: () => void copy(text, of),
     },
     label,
   );
 }
 
-/** The number of a frame, which copies a Wireshark filter that shows it. */
-export function frameButton(frame: number, file?: string): HTMLButtonElement {
-  const button = copier(`#${frame}`, `frame.number == ${frame}`, "Wireshark filter");
+/** The Wireshark filter of a frame. */
+export const frameFilter = (frame: number): string => `frame.number == ${frame}`;
+
+/** The number of a frame, which copies a Wireshark filter that shows it, and names its file. */
+export function frameButton(frame: number, file: string | undefined): HTMLButtonElement {
+  const button = copier(`#${frame}`, frameFilter(frame), "the Wireshark filter", file);
   button.classList.add("frame");
-  if (file) button.title += `  (in ${file})`;
   return button;
+}
+
+/**
+ * A table whose cells know the names of their columns: on a narrow screen each row is a card, in which
+ * they stand before the values.
+ */
+export function table(
+  attributes: Attributes,
+  heads: (string | HTMLElement)[],
+  rows: HTMLTableRowElement[],
+): HTMLElement {
+  const names = heads.map((it) => (typeof it === "string" ? it : it.textContent));
+  const element = h(
+    "table",
+    { role: "table", ...attributes },
+    h(
+      "thead",
+      { role: "rowgroup" },
+      h(
+        "tr",
+        { role: "row" },
+        ...heads.map((it) =>
+          typeof it === "string" ? h("th", { scope: "col", role: "columnheader" }, it) : it,
+        ),
+      ),
+    ),
+    h("tbody", { role: "rowgroup" }, ...rows.map((row) => named(row, names))),
+  );
+  return h("div", { class: "scroll" }, element);
+}
+
+/** Puts the names of the columns on the cells of a row. */
+export function named(row: HTMLTableRowElement, names: (string | null)[]): HTMLTableRowElement {
+  // Cells that are shown as blocks keep what they are for a screen reader by their roles.
+  row.setAttribute("role", "row");
+  [...row.cells].forEach((cell, at) => {
+    cell.setAttribute("role", cell.tagName === "TH" ? "rowheader" : "cell");
+    if (names[at]) cell.dataset["label"] = names[at]!;
+  });
+  return row;
+}
+
+/** A chart that is drawn anew for each width that it is given. */
+export function fluid(draw: (width: number) => Element): HTMLElement {
+  const box = h("div", { class: "fluid" });
+  let drawn = 0;
+  const fit = () => {
+    const width = Math.round(box.clientWidth);
+    if (width === 0 || width === drawn) return;
+    drawn = width;
+    box.replaceChildren(draw(width));
+  };
+  new ResizeObserver(fit).observe(box);
+  return box;
+}
+
+/** Text as a word of a shell's command line. */
+export const quoted = (text: string): string =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replace(/'/g, "'\\''")}'`;
+
+/** Address and port of an endpoint. */
+export function ends(endpoint: string): { address: string; port: string } {
+  const at = endpoint.lastIndexOf(":");
+  return { address: endpoint.slice(0, at).replace(/^\[|\]$/g, ""), port: endpoint.slice(at + 1) };
 }
 
 /** A Wireshark filter for a connection, by addresses and ports: these name it in any capture. */
 export function flowFilter(client: string, server: string): string {
-  const split = (end: string) => {
-    const at = end.lastIndexOf(":");
-    return { address: end.slice(0, at).replace(/^\[|\]$/g, ""), port: end.slice(at + 1) };
-  };
-  const [from, to] = [split(client), split(server)];
+  const [from, to] = [ends(client), ends(server)];
   const family = from.address.includes(":") ? "ipv6" : "ip";
   return (
     `${family}.addr == ${from.address} && ${family}.addr == ${to.address} && ` +

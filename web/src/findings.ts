@@ -1,7 +1,7 @@
 // Each finding: what happened, the proof, the fix, the ladder, the graphs, the manual.
 
-import type { Evidence, Finding, Run } from "./data";
-import { copier, counted, duration, frameButton, h, percent, range, words } from "./dom";
+import { faultsOf, fileOf, type Evidence, type Finding, type Run } from "./data";
+import { copier, counted, duration, frameButton, h, percent, range } from "./dom";
 import { graphs, type Graphs } from "./graphs";
 import { ladder } from "./ladder";
 import { inline, manual } from "./markdown";
@@ -9,7 +9,7 @@ import { setUps } from "./timelines";
 
 export const anchor = (run: Run, at: number): string => `${run.id}finding-${at + 1}`;
 
-export function findings(run: Run, boards: Graphs[]): HTMLElement {
+export function findings(run: Run, boards: Set<Graphs>): HTMLElement {
   const all = run.report.findings;
   return h(
     "section",
@@ -19,7 +19,7 @@ export function findings(run: Run, boards: Graphs[]): HTMLElement {
   );
 }
 
-function one(run: Run, finding: Finding, at: number, boards: Graphs[]): HTMLElement {
+function one(run: Run, finding: Finding, at: number, boards: Set<Graphs>): HTMLElement {
   const { culprit, affected } = finding;
   const where = culprit.endpoint === "" ? culprit.role : `${culprit.role} ${culprit.endpoint}`;
   const facts: [string, string][] = [
@@ -29,12 +29,12 @@ function one(run: Run, finding: Finding, at: number, boards: Graphs[]): HTMLElem
       `${affected.exchanges} of ${counted(affected.of_exchanges, "exchange", "exchanges")}, ${counted(affected.connections, "connection", "connections")}`,
     ],
     [
-      "lost",
+      "cost",
       finding.lost_ns === 0
         ? "no time"
-        : `${duration(finding.lost_ns)}, ${percent(finding.share)} of all time`,
+        : `${duration(finding.lost_ns)} of ${duration(wholeOf(run, finding))} (${percent(finding.share)})`,
     ],
-    ["confidence", percent(finding.confidence)],
+    ["confidence", finding.confidence.toFixed(2)],
   ];
   const { least, most } = finding.counterfactual;
   if (most.p99_ns < finding.latency.p99_ns) {
@@ -55,22 +55,28 @@ function one(run: Run, finding: Finding, at: number, boards: Graphs[]): HTMLElem
     ),
     h("p", {}, finding.what),
     fixes(finding),
-    proof(run, finding),
+    proof(finding),
     drawings(run, finding, at, boards),
     of &&
       h(
         "details",
         { class: "manual" },
-        h("summary", {}, `The manual of ${words(finding.cause)}`),
+        h("summary", {}, `The manual of ${finding.cause}`),
         manual(of),
       ),
   );
 }
 
+/** The time that a finding has a share of: that of all exchanges, but for a load on its server. */
+export function wholeOf(run: Run, { lost_ns, share }: Finding): number {
+  const { wall_ns } = run.report.totals;
+  return Math.abs(lost_ns / wall_ns - share) < 0.001 ? wall_ns : lost_ns / share;
+}
+
 function fixes(finding: Finding): HTMLElement | null {
   if (finding.fixes.length === 0) return null;
   const commands: [string, string | null][] = [
-    ["try it", finding.treat],
+    ["treat", finding.treat],
     ["verify", finding.verify],
     ["draw", finding.draw],
   ];
@@ -92,22 +98,25 @@ function fixes(finding: Finding): HTMLElement | null {
         ),
       ),
     ),
-    ...commands.map(
-      ([name, command]) =>
-        command &&
-        h(
-          "p",
-          { class: "command" },
-          h("span", {}, name),
-          h("code", {}, command),
-          copier("copy", command, "command"),
-        ),
+    h(
+      "div",
+      { class: "commands" },
+      ...commands.map(
+        ([name, command]) =>
+          command &&
+          h(
+            "p",
+            { class: "command" },
+            h("span", {}, name),
+            h("code", {}, command),
+            copier("copy", command, "the command"),
+          ),
+      ),
     ),
   );
 }
 
-function proof(run: Run, finding: Finding): HTMLElement {
-  const files = run.report.inputs.length > 1;
+function proof(finding: Finding): HTMLElement {
   const packets = finding.evidence.find((it) => it.kind === "packets");
   const filter = packets?.kind === "packets" ? packets.wireshark_filter : null;
   const line = (it: Evidence): HTMLElement => {
@@ -121,7 +130,7 @@ function proof(run: Run, finding: Finding): HTMLElement {
     return h(
       "li",
       {},
-      frameButton(it.frame, files ? it.file : undefined),
+      frameButton(it.frame, it.file),
       h("span", { class: "after" }, it.after_ns > 0 ? `+${duration(it.after_ns)}` : ""),
       ` ${it.from}${size}: ${it.what}`,
     );
@@ -137,39 +146,39 @@ function proof(run: Run, finding: Finding): HTMLElement {
         { class: "command" },
         h("span", {}, "Wireshark"),
         h("code", {}, filter),
-        copier("copy", filter, "Wireshark filter"),
+        copier(
+          "copy",
+          filter,
+          "the Wireshark filter",
+          packets?.kind === "packets" ? packets.file : "",
+        ),
       ),
     finding.ruled_out.length > 0 &&
       h(
         "details",
-        {},
-        h("summary", {}, "What it is not"),
+        { class: "ruled-out" },
+        h("summary", {}, "ruled out"),
         h(
           "ul",
           {},
-          ...finding.ruled_out.map((it) => h("li", {}, h("b", {}, `${words(it.cause)}: `), it.why)),
+          ...finding.ruled_out.map((it) => h("li", {}, h("b", {}, `${it.cause}: `), it.why)),
         ),
       ),
   );
 }
 
-function drawings(run: Run, finding: Finding, at: number, boards: Graphs[]): HTMLElement {
+function drawings(run: Run, finding: Finding, at: number, boards: Set<Graphs>): HTMLElement {
   const box = h("div", { class: "drawings" });
   const drawing = run.picture.drawings.find((it) => it.finding === at);
-  const packets = finding.evidence.find((it) => it.kind === "packets");
-  const file =
-    run.report.inputs.length > 1 && packets?.kind === "packets" ? packets.file : undefined;
   if (drawing) {
-    const faults = new Set(
-      run.report.findings.filter((it) => it.class === "fault").map((it) => it.cause),
-    );
-    const board = drawing.graphs && graphs(drawing, drawing.graphs, anchor(run, at));
+    const named = (at: number) => fileOf(run, at);
+    const board = drawing.graphs && graphs(drawing.graphs, drawing.ladder, anchor(run, at), named);
     box.append(
       h("h4", {}, "An exchange that shows it"),
-      ladder(drawing.ladder, faults, file, board && ((ms) => board.show(ms))),
+      ladder(drawing.ladder, faultsOf(run), run, board && ((ms) => board.show(ms))),
     );
     if (board) {
-      boards.push(board);
+      boards.add(board);
       box.append(h("h4", {}, "Its connection"), board.element);
     }
   }

@@ -1,8 +1,8 @@
 // Graphs of one connection: time and sequence, window, round trips, throughput; one time axis for all.
 
 import uPlot from "uplot";
-import type { Drawing, RawGraphs } from "./data";
-import { bytes, copy, count, duration, h, rate } from "./dom";
+import type { RawGraphs } from "./data";
+import { bytes, copy, count, duration, frameFilter, h, rate } from "./dom";
 import { bands, inks, momentLine, nameStalls, segments } from "./paint";
 import { themed } from "./palette";
 import {
@@ -26,9 +26,23 @@ export interface Graphs {
   rebuild(): void;
 }
 
-/** The graphs of a drawing; `name` tells its cursors from those of others. */
-export function graphs(drawing: Drawing, raw: RawGraphs, name: string): Graphs {
-  return new Board(drawing, raw, name);
+/** Client and server of a connection. */
+interface Between {
+  client: string;
+  server: string;
+}
+
+/**
+ * The graphs of a connection; `name` tells its cursors from those of others, `file` names the file with
+ * that index.
+ */
+export function graphs(
+  raw: RawGraphs,
+  between: Between,
+  name: string,
+  file: (at: number) => string | undefined,
+): Graphs {
+  return new Board(raw, between, name, file);
 }
 
 class Board implements Graphs {
@@ -52,9 +66,10 @@ class Board implements Graphs {
   private ink = inks();
 
   constructor(
-    private readonly drawing: Drawing,
     private readonly raw: RawGraphs,
+    private readonly between: Between,
     private readonly name: string,
+    private readonly file: (at: number) => string | undefined,
   ) {
     this.sender = busier(raw);
     this.data = series(raw, this.sender);
@@ -124,12 +139,16 @@ class Board implements Graphs {
     const text =
       before + behind === 0
         ? ""
-        : `Drawn are ${count(this.data.points.size)} segments around the stall; ${count(before)} before and ${count(behind)} behind them are left out. `;
+        : `Drawn are ${count(this.data.points.size)} segments in one part of the connection; ${count(before)} before and ${count(behind)} behind them are left out. `;
     return h(
       "p",
       { class: "note" },
       `${text}Sequence numbers are relative, as Wireshark shows them. The limit is estimated: what was in flight when the sender stopped though it had more to send.`,
     );
+  }
+
+  private isNarrow(): boolean {
+    return this.plots.clientWidth < 500;
   }
 
   private stall(): Span {
@@ -287,7 +306,7 @@ class Board implements Graphs {
       grid = { stroke: themed("--grid"), width: 1 };
     const holder = captioned(title, lines, draws ? this.ink.closed : null);
     this.plots.append(holder);
-    const said = `${title} of the connection between ${this.drawing.ladder.client} and ${this.drawing.ladder.server}`;
+    const said = `${title} of the connection between ${this.between.client} and ${this.between.server}`;
     const chart = new uPlot(
       {
         width: this.plots.clientWidth,
@@ -306,7 +325,7 @@ class Board implements Graphs {
             ticks: grid,
             values: (_, at) => at.map((ms) => clock(ms, this.view)),
           },
-          { stroke: ink, grid, ticks: grid, size: 92, values },
+          { stroke: ink, grid, ticks: grid, size: this.isNarrow() ? 78 : 92, values },
         ],
         cursor: {
           sync: { key: this.name, scales: ["x", null] },
@@ -354,9 +373,16 @@ class Board implements Graphs {
     });
     chart.over.addEventListener("click", (event) => {
       const at = this.pointed(chart);
-      if (Math.abs(event.clientX - down) < 4 && at !== null) void copy(`frame.number == ${at}`);
+      if (Math.abs(event.clientX - down) < 4 && at !== null) {
+        void copy(frameFilter(at), this.file(this.fileAt(at)));
+      }
     });
     chart.over.addEventListener("dblclick", () => this.look(this.exchange));
+  }
+
+  private fileAt(frame: number): number {
+    const { points } = this.data;
+    return points.file(points.frame.indexOf(frame));
   }
 
   /** The frame under the cursor. */

@@ -1,7 +1,7 @@
 // A flow ladder: client left, server right, time downwards, silences to scale, owned and named.
 
-import type { Ladder, Step } from "./data";
-import { duration, frameButton, h, words } from "./dom";
+import { fileOf, type Ladder, type Run, type Step } from "./data";
+import { duration, frameButton, h } from "./dom";
 import { colourOf, isFault } from "./palette";
 
 /** Heights of all silences together, and of the least of them, in pixels. */
@@ -12,7 +12,7 @@ const GAPS_PX = 360,
 export function ladder(
   of: Ladder,
   faults: Set<string>,
-  file: string | undefined,
+  run: Run,
   show: ((ms: number) => void) | null,
 ): HTMLElement {
   const gaps = of.steps.filter(
@@ -21,7 +21,7 @@ export function ladder(
   const all = gaps.reduce((sum, gap) => sum + gap.duration_ns, 0);
   const pixels = (ns: number) => Math.max(GAP_MIN_PX, (GAPS_PX * ns) / Math.max(all, 1));
   const rows = of.steps.map((step) => {
-    if (step.step === "segment") return segment(step, file, show);
+    if (step.step === "segment") return segment(step, run, show);
     if (step.step === "mark")
       return h("li", { class: "mark" }, h("span", { class: "label" }, step.label));
     return silence(step, faults, pixels(step.duration_ns));
@@ -54,7 +54,7 @@ export function ladder(
 
 function segment(
   step: Extract<Step, { step: "segment" }>,
-  file: string | undefined,
+  run: Run,
   show: ((ms: number) => void) | null,
 ): HTMLElement {
   const again = / again|overtaken|window 0|RST/.test(step.label);
@@ -81,7 +81,7 @@ function segment(
       h("span", { class: "visually-hidden" }, `${step.from} sends `),
       h("span", { class: "label" }, step.label),
     ),
-    frameButton(step.frame, file),
+    frameButton(step.frame, fileOf(run, step.file ?? 0)),
   );
 }
 
@@ -91,9 +91,7 @@ function silence(
   height: number,
 ): HTMLElement {
   const name =
-    step.cause && step.cause !== step.owner
-      ? `${words(step.owner)} (${words(step.cause)})`
-      : words(step.owner);
+    step.cause && step.cause !== step.owner ? `${step.owner} (${step.cause})` : step.owner;
   const beyond =
     (step.since_ns !== null ? `, since ${(step.since_ns / 1e6).toFixed(3)} ms` : "") +
     (step.until_frame !== null ? `, until #${step.until_frame}` : "");
@@ -103,7 +101,7 @@ function silence(
     { class: isLost ? "gap fault" : "gap" },
     h("span", { class: "band" }, h("b", {}, duration(step.duration_ns)), ` ${name}${beyond}`),
   );
-  row.style.height = `${height.toFixed(0)}px`;
+  row.style.minHeight = `${height.toFixed(0)}px`;
   row.style.setProperty("--owner", colourOf(step.owner));
   return row;
 }

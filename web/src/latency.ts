@@ -1,7 +1,7 @@
 // Latency now and without a cause: the share of exchanges that take no longer, and percentiles.
 
 import type { Finding, Latency, Prediction, Report, Run } from "./data";
-import { duration, h, range, svg, words } from "./dom";
+import { duration, fluid, h, range, svg, table } from "./dom";
 
 const PERCENTILES: [keyof Latency, string][] = [
   ["p50_ns", "p50"],
@@ -9,8 +9,7 @@ const PERCENTILES: [keyof Latency, string][] = [
   ["p99_ns", "p99"],
   ["max_ns", "max"],
 ];
-const W = 640,
-  H = 230,
+const H = 230,
   LEFT = 46,
   RIGHT = 14,
   TOP = 12,
@@ -34,32 +33,33 @@ export function latency(run: Run): HTMLElement | null {
       h(
         "figure",
         {},
-        distribution([report], main),
+        fluid((width) => distribution(width, [report], main)),
         h(
           "figcaption",
           {},
-          `Share of all exchanges that take no longer (logarithmic time)${main ? `; dashed, by its percentiles, in its interval: without ${words(main.cause)}` : ""}`,
+          `Share of all exchanges that take no longer (logarithmic time)${main ? `; dashed, by its percentiles, in its interval: without ${main.cause}` : ""}`,
         ),
       ),
       changes.length > 0 &&
         h(
           "figure",
           {},
-          table(changes),
+          percentiles(changes),
           h("figcaption", {}, "Now, and without the cause, at its server"),
         ),
     ),
   );
 }
 
-function axis(lowest: number, highest: number) {
+function axis(width: number, lowest: number, highest: number) {
   const low = Math.log10(Math.max(lowest, 1_000)),
     high = Math.max(Math.log10(Math.max(highest, 2_000)), low + 0.3);
   const x = (ns: number) =>
-    LEFT + ((W - LEFT - RIGHT) * (Math.log10(Math.max(ns, 1_000)) - low)) / (high - low);
+    LEFT + ((width - LEFT - RIGHT) * (Math.log10(Math.max(ns, 1_000)) - low)) / (high - low);
   const ticks: number[] = [];
   for (let power = Math.floor(low); power <= Math.ceil(high); power++) {
-    for (const digit of high - low > 3 ? [1] : high - low > 1.2 ? [1, 3] : [1, 2, 3, 5, 7]) {
+    const decades = ((high - low) * 640) / width;
+    for (const digit of decades > 3 ? [1] : decades > 1.2 ? [1, 3] : [1, 2, 3, 5, 7]) {
       const ns = digit * 10 ** power;
       if (Math.log10(ns) >= low - 1e-9 && Math.log10(ns) <= high + 1e-9) ticks.push(ns);
     }
@@ -68,14 +68,14 @@ function axis(lowest: number, highest: number) {
 }
 
 /** The share of exchanges that take no longer: of one run, or of the run before and the one after. */
-export function distribution(reports: Report[], without?: Finding): SVGSVGElement {
+export function distribution(W: number, reports: Report[], without?: Finding): SVGSVGElement {
   const least = reports.map((it) => it.latency_histogram[0]![0]);
   const lowest = Math.min(...least, ...(without ? [without.counterfactual.least.p50_ns] : []));
   const highest = Math.max(
     ...reports.map((it) => it.latency_histogram[it.latency_histogram.length - 1]![0]),
     ...(without ? [without.counterfactual.most.max_ns] : []),
   );
-  const { x, ticks } = axis(lowest * 0.8, highest * 1.1);
+  const { x, ticks } = axis(W, lowest * 0.8, highest * 1.1);
   const y = (share: number) => TOP + (H - TOP - BOTTOM) * (1 - share);
   const said = reports
     .map((it) =>
@@ -165,39 +165,18 @@ export function distribution(reports: Report[], without?: Finding): SVGSVGElemen
 }
 
 /** A line for each percentile from where it is to where it would be. */
-function table(findings: Finding[]): HTMLElement {
+function percentiles(findings: Finding[]): HTMLElement {
   const servers = new Set(findings.map((it) => it.culprit.endpoint)).size > 1;
-  return h(
-    "div",
-    { class: "scroll" },
-    h(
-      "table",
-      { class: "percentiles" },
+  return table(
+    { class: "percentiles" },
+    ["without", ...(servers ? ["server"] : []), ...PERCENTILES.map(([, label]) => label)],
+    findings.map((finding) =>
       h(
-        "thead",
+        "tr",
         {},
-        h(
-          "tr",
-          {},
-          h("th", {}, "without"),
-          servers && h("th", {}, "server"),
-          ...PERCENTILES.map(([, label]) => h("th", {}, label)),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        ...findings.map((finding) =>
-          h(
-            "tr",
-            {},
-            h("th", { scope: "row" }, words(finding.cause)),
-            servers && h("td", {}, finding.culprit.endpoint),
-            ...PERCENTILES.map(([name]) =>
-              cell(finding.latency[name], finding.counterfactual, name),
-            ),
-          ),
-        ),
+        h("th", { scope: "row" }, finding.cause),
+        servers && h("td", {}, finding.culprit.endpoint),
+        ...PERCENTILES.map(([name]) => cell(finding.latency[name], finding.counterfactual, name)),
       ),
     ),
   );

@@ -1,20 +1,17 @@
-// The head of the page: what was read, the headline, the causes by lost time, observations, connections.
+// The head of the page: what was read, the headline, the causes by their cost, observations.
 
 import type { Run } from "./data";
+import { bytes, count, counted, duration, frameButton, h, percent, table } from "./dom";
 import { anchor } from "./findings";
-import {
-  bytes,
-  copier,
-  count,
-  counted,
-  duration,
-  flowFilter,
-  frameButton,
-  h,
-  percent,
-  words,
-} from "./dom";
-import { bar } from "./bars";
+
+/** Where a capture was made, as the terminal says it (`captured_at` of its text). */
+const CAPTURED: Record<string, string> = {
+  client: "captured at the client",
+  server: "captured at the server",
+  middle: "captured between client and server",
+  local: "captured where client and server are on the same machine or link",
+  mixed: "captured nearer to the client for some connections than for others",
+};
 
 export function overview(run: Run): HTMLElement {
   const { report } = run,
@@ -42,21 +39,22 @@ export function overview(run: Run): HTMLElement {
       "p",
       {},
       `${counted(totals.exchanges, "exchange", "exchanges")} on ${counted(totals.connections, "connection", "connections")}` +
-        `${totals.lookups > 0 ? `, ${counted(totals.lookups, "look-up", "look-ups")}` : ""}; in all ${duration(totals.wall_ns)} of waiting. ` +
-        `The capture covers ${duration(totals.last_ns - totals.first_ns)}, from ${new Date(totals.first_ns / 1e6).toISOString().replace("T", " ").slice(0, 23)} UTC; seen from: ${totals.vantage}.`,
+        `${totals.lookups > 0 ? `, ${counted(totals.lookups, "look-up", "look-ups")}` : ""}${totals.exchanges > 0 ? `; in all ${duration(totals.wall_ns)} of waiting` : ""}. ` +
+        `The capture covers ${duration(totals.last_ns - totals.first_ns)}, from ${new Date(totals.first_ns / 1e6).toISOString().replace("T", " ").slice(0, 23)} UTC${totals.vantage in CAPTURED ? `; ${CAPTURED[totals.vantage]}` : ""}.`,
     ),
-    h(
-      "dl",
-      { class: "figures" },
-      ...(
-        [
-          ["p50", report.latency.p50_ns],
-          ["p90", report.latency.p90_ns],
-          ["p99", report.latency.p99_ns],
-          ["max", report.latency.max_ns],
-        ] as const
-      ).map(([name, ns]) => h("div", {}, h("dt", {}, name), h("dd", {}, duration(ns)))),
-    ),
+    totals.exchanges > 0 &&
+      h(
+        "dl",
+        { class: "figures" },
+        ...(
+          [
+            ["p50", report.latency.p50_ns],
+            ["p90", report.latency.p90_ns],
+            ["p99", report.latency.p99_ns],
+            ["max", report.latency.max_ns],
+          ] as const
+        ).map(([name, ns]) => h("div", {}, h("dt", {}, name), h("dd", {}, duration(ns)))),
+      ),
     problems.length > 0 && h("ul", { class: "problems" }, ...problems.map((it) => h("li", {}, it))),
     causes(run),
     observations(run),
@@ -66,55 +64,36 @@ export function overview(run: Run): HTMLElement {
 function causes(run: Run): HTMLElement | null {
   const all = run.report.findings;
   if (all.length === 0) return null;
-  return h(
-    "div",
-    { class: "scroll" },
+  const row = (finding: (typeof all)[number], at: number) =>
     h(
-      "table",
-      { class: "causes" },
+      "tr",
+      { class: finding.class },
       h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          ...["", "cause", "who has to change it", "lost", "share", "exchanges", "first fix"].map(
-            (it) => h("th", { scope: "col" }, it),
-          ),
-        ),
+        "th",
+        { scope: "row" },
+        h("span", { class: "badge" }, finding.class),
+        h("a", { href: `#${anchor(run, at)}` }, finding.cause),
+      ),
+      h("td", {}, `${finding.culprit.role} ${finding.culprit.endpoint}`),
+      h("td", { class: "number" }, finding.lost_ns === 0 ? "–" : duration(finding.lost_ns)),
+      h("td", { class: "number" }, finding.lost_ns === 0 ? "–" : percent(finding.share)),
+      h(
+        "td",
+        { class: "number" },
+        `${count(finding.affected.exchanges)} of ${count(finding.affected.of_exchanges)}`,
       ),
       h(
-        "tbody",
+        "td",
         {},
-        ...all.map((finding, at) =>
-          h(
-            "tr",
-            { class: finding.class },
-            h("td", {}, h("span", { class: "badge" }, finding.class)),
-            h(
-              "th",
-              { scope: "row" },
-              h("a", { href: `#${anchor(run, at)}` }, words(finding.cause)),
-            ),
-            h("td", {}, `${finding.culprit.role} ${finding.culprit.endpoint}`),
-            h("td", { class: "number" }, finding.lost_ns === 0 ? "–" : duration(finding.lost_ns)),
-            h("td", { class: "number" }, finding.lost_ns === 0 ? "–" : percent(finding.share)),
-            h(
-              "td",
-              { class: "number" },
-              `${count(finding.affected.exchanges)} of ${count(finding.affected.of_exchanges)}`,
-            ),
-            h(
-              "td",
-              {},
-              finding.fixes[0]
-                ? `${finding.fixes[0].where}: ${finding.fixes[0].change.replace(/`/g, "")}`
-                : "",
-            ),
-          ),
-        ),
+        finding.fixes[0]
+          ? `${finding.fixes[0].where}: ${finding.fixes[0].change.replace(/`/g, "")}`
+          : "",
       ),
-    ),
+    );
+  return table(
+    { class: "causes" },
+    ["cause", "who has to change it", "cost", "share", "exchanges", "first fix"],
+    all.map(row),
   );
 }
 
@@ -135,102 +114,9 @@ function observations(run: Run): HTMLElement | null {
           it.limits ? h("b", {}, "limits what can be said: ") : null,
           it.what,
           " ",
-          ...it.frames
-            .slice(0, 5)
-            .map((frame) =>
-              frameButton(frame.frame, run.report.inputs.length > 1 ? frame.file : undefined),
-            ),
+          ...it.frames.slice(0, 5).map((frame) => frameButton(frame.frame, frame.file)),
         ),
       ),
     ),
-  );
-}
-
-export function connections(run: Run): HTMLElement | null {
-  const { connections: all, connections_omitted } = run.report;
-  if (all.length === 0) return null;
-  const most = all.reduce(
-    (sum, it) =>
-      Math.max(
-        sum,
-        Object.values(it.ledger).reduce((all, ns) => all + ns, 0),
-      ),
-    1,
-  );
-  return h(
-    "section",
-    { id: `${run.id}connections` },
-    h("h2", {}, "Connections, worst first"),
-    h(
-      "div",
-      { class: "scroll" },
-      h(
-        "table",
-        { class: "list" },
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            ...[
-              "no.",
-              "client",
-              "server",
-              "protocol",
-              "exchanges",
-              "lost",
-              "round trip",
-              "time by owner",
-              "first frame",
-            ].map((it) => h("th", { scope: "col" }, it)),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          ...all.map((it) =>
-            h(
-              "tr",
-              {},
-              h("td", { class: "number" }, String(it.number)),
-              h(
-                "td",
-                {},
-                copier(
-                  it.client,
-                  flowFilter(it.client, it.server),
-                  "Wireshark filter of the connection",
-                ),
-              ),
-              h("td", {}, it.server),
-              h("td", {}, it.protocol),
-              h("td", { class: "number" }, count(it.exchanges)),
-              h("td", { class: "number" }, it.lost_ns > 0 ? duration(it.lost_ns) : "–"),
-              h(
-                "td",
-                { class: "number" },
-                it.rtt_min_ns > 0 ? duration(it.rtt_min_ns) : "not measured",
-              ),
-              h("td", { class: "wide" }, bar(it.ledger, most)),
-              h(
-                "td",
-                {},
-                frameButton(
-                  it.first_frame.frame,
-                  run.report.inputs.length > 1 ? it.first_frame.file : undefined,
-                ),
-              ),
-            ),
-          ),
-        ),
-      ),
-    ),
-    connections_omitted > 0 &&
-      h(
-        "p",
-        { class: "note" },
-        `${counted(connections_omitted, "other connection is", "other connections are")} not listed.`,
-      ),
   );
 }

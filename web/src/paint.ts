@@ -2,7 +2,7 @@
 
 import type uPlot from "uplot";
 import type { Stall } from "./data";
-import { duration, words } from "./dom";
+import { duration } from "./dom";
 import { colourOf, themed } from "./palette";
 import type { Sender, Series, Span } from "./series";
 
@@ -27,6 +27,24 @@ export const inks = (): Inks => ({
   closed: themed("--closed"),
 });
 
+/** Silences of pipelined exchanges overlap: those of one owner and cause as one, in time order. */
+function joined(stalls: Stall[]): Stall[] {
+  const all: Stall[] = [],
+    last = new Map<string, Stall>();
+  for (const stall of stalls) {
+    const name = `${stall.owner} ${stall.cause}`,
+      before = last.get(name);
+    if (before && stall.start_ms < before.end_ms) {
+      before.end_ms = Math.max(before.end_ms, stall.end_ms);
+      continue;
+    }
+    const copy = { ...stall };
+    last.set(name, copy);
+    all.push(copy);
+  }
+  return all;
+}
+
 /** Silences with an owner, in the owner's colour, named where there is room. */
 export function bands(chart: uPlot, stalls: Stall[]): void {
   const { ctx, bbox } = chart;
@@ -34,7 +52,7 @@ export function bands(chart: uPlot, stalls: Stall[]): void {
   ctx.beginPath();
   ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
   ctx.clip();
-  for (const stall of stalls) {
+  for (const stall of joined(stalls)) {
     const left = chart.valToPos(stall.start_ms, "x", true),
       right = chart.valToPos(stall.end_ms, "x", true);
     if (right < bbox.left || left > bbox.left + bbox.width || right - left < 1) continue;
@@ -49,29 +67,30 @@ export function bands(chart: uPlot, stalls: Stall[]): void {
 export function nameStalls(chart: uPlot, stalls: Stall[], view: Span): void {
   chart.ctx.save();
   const position = (ms: number) => chart.valToPos(ms, "x", true);
-  const shown = stalls.filter((it) => it.end_ms > view.from && it.start_ms < view.to);
+  const shown = joined(stalls).filter((it) => it.end_ms > view.from && it.start_ms < view.to);
+  // Silences of several owners may overlap, their names must not.
+  let free = -Infinity;
+  const name = (text: string, left: number, right: number) => {
+    if (left < free) left = free;
+    if (label(chart, text, left, right)) free = right;
+  };
   for (let at = 0; at < shown.length;) {
     const first = shown[at]!;
     let end = at + 1;
     while (end < shown.length && shown[end]!.owner === first.owner) end += 1;
     const run = shown.slice(at, end);
     at = end;
-    const texts = run.map(
-      (it) => `${words(it.owner)} ${duration((it.end_ms - it.start_ms) * 1e6)}`,
-    );
+    const texts = run.map((it) => `${it.owner} ${duration((it.end_ms - it.start_ms) * 1e6)}`);
     const fits = run.filter((it, place) =>
       isRoomFor(chart, texts[place]!, position(it.start_ms), position(it.end_ms)),
     );
     if (fits.length > 0 || run.length === 1) {
-      run.forEach((it, place) =>
-        label(chart, texts[place]!, position(it.start_ms), position(it.end_ms)),
-      );
+      run.forEach((it, place) => name(texts[place]!, position(it.start_ms), position(it.end_ms)));
       continue;
     }
     const sum = run.reduce((all, it) => all + it.end_ms - it.start_ms, 0) * 1e6;
-    label(
-      chart,
-      `${words(first.owner)} ${duration(sum)} in ${run.length} silences`,
+    name(
+      `${first.owner} ${duration(sum)} in ${run.length} silences`,
       position(first.start_ms),
       position(run[run.length - 1]!.end_ms),
     );
@@ -146,9 +165,9 @@ function isRoomFor(chart: uPlot, text: string, left: number, right: number): boo
   return width + 8 * devicePixelRatio <= to - from;
 }
 
-/** Writes `text` between two places, if there is room. */
-function label(chart: uPlot, text: string, left: number, right: number): void {
-  if (!isRoomFor(chart, text, left, right)) return;
+/** Writes `text` between two places, if there is room; returns whether there was. */
+function label(chart: uPlot, text: string, left: number, right: number): boolean {
+  if (!isRoomFor(chart, text, left, right)) return false;
   const { ctx, bbox } = chart;
   const [from, to, width] = room(chart, text, left, right);
   ctx.globalAlpha = 1;
@@ -156,4 +175,5 @@ function label(chart: uPlot, text: string, left: number, right: number): void {
   ctx.textBaseline = "top";
   ctx.textAlign = "left";
   ctx.fillText(text, (from + to - width) / 2, bbox.top + 5 * devicePixelRatio);
+  return true;
 }

@@ -40,6 +40,16 @@ const FAULTS = new Set([
 export const colourOf = (owner: string): string => COLOURS[owner] ?? "#555555";
 export const isFault = (owner: string): boolean => FAULTS.has(owner);
 
+/** Black or white, whichever has more contrast on `colour` (WCAG 2.2, relative luminance). */
+export function inkOn(colour: string): string {
+  const channel = (at: number) => {
+    const value = Number.parseInt(colour.slice(at, at + 2), 16) / 255;
+    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  };
+  const luminance = 0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5);
+  return (luminance + 0.05) ** 2 > 1.05 * 0.05 ? "#000" : "#fff";
+}
+
 /** The colour of a style sheet's variable, for a canvas. */
 export const themed = (name: string): string =>
   getComputedStyle(document.documentElement).getPropertyValue(name).trim();

@@ -6,7 +6,12 @@ import { h } from "./dom";
 import { exchanges } from "./list";
 import { findings } from "./findings";
 import { latency } from "./latency";
-import { connections, overview } from "./overview";
+import { connections } from "./connections";
+import { detail } from "./detail";
+import { Filter } from "./filter";
+import { overTime } from "./overtime";
+import { overview } from "./overview";
+import * as place from "./place";
 import { whereTheTimeWent } from "./bars";
 import { lookups } from "./timelines";
 import type { Graphs } from "./graphs";
@@ -14,15 +19,16 @@ import type { Graphs } from "./graphs";
 const LINKS: [string, string][] = [
   ["overview", "Overview"],
   ["time", "Time"],
-  ["latency", "Latency"],
   ["findings", "Findings"],
+  ["over-time", "Over time"],
+  ["latency", "Latency"],
   ["lookups", "Look-ups"],
   ["exchanges", "Exchanges"],
   ["connections", "Connections"],
 ];
 
 /** The graphs of the report that is shown. */
-let boards: Graphs[] = [];
+const boards = new Set<Graphs>();
 const redraw = () => boards.forEach((board) => board.rebuild());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 
@@ -47,22 +53,28 @@ function theme(): HTMLElement {
 
 /** The sections of one run, in their order. */
 function sections(run: Run): HTMLElement[] {
+  const filter = new Filter(run);
   const all = [
     overview(run),
     run.report.endpoints.length > 0 && whereTheTimeWent(run),
-    latency(run),
     run.report.findings.length > 0 && findings(run, boards),
+    overTime(run, filter),
+    latency(run),
     lookups(run),
-    exchanges(run),
+    exchanges(run, filter),
     connections(run),
   ];
   return all.filter((it): it is HTMLElement => it instanceof HTMLElement);
 }
 
-/** Shows a report (the JSON of its data) on `page`, in the place of what is shown there. */
-export function show(page: HTMLElement, json: string): void {
+/**
+ * Shows a report (the JSON of its data) on `page`, in the place of what is shown there. One that `isNew`
+ * is shown from its beginning, whatever the address has.
+ */
+export function show(page: HTMLElement, json: string, isNew = false): void {
   const data = JSON.parse(json) as Data;
-  boards = [];
+  boards.clear();
+  place.reset(isNew);
   // Reports of earlier versions have percentiles only, and no answer.
   for (const { report } of data.runs) {
     report.latency_histogram ??= [];
@@ -116,6 +128,13 @@ export function show(page: HTMLElement, json: string): void {
       "footer",
       {},
       `Made by tcpwhy ${first.report.tool_version}. Times count from the first frame of the capture.`,
+      h(
+        "span",
+        { class: "on-paper" },
+        " This is a summary: the page itself has the proof in full, each exchange with its ladder, the graphs and the manuals.",
+      ),
     ),
+    detail(runs, boards),
   );
+  place.arrive();
 }

@@ -1,10 +1,9 @@
 // Time lines that belong to no connection: handshakes at a flooded server, look-ups of names.
 
-import type { Frame, Lookup, Run, SetUps } from "./data";
-import { count, counted, duration, frameButton, h, svg } from "./dom";
+import { fileOf, type Frame, type Lookup, type Run, type SetUps } from "./data";
+import { count, counted, duration, fluid, frameButton, h, svg, table } from "./dom";
 
-const W = 980,
-  LEFT = 60,
+const LEFT = 60,
   RIGHT = 12;
 
 export function setUps(of: SetUps): HTMLElement {
@@ -22,7 +21,7 @@ export function setUps(of: SetUps): HTMLElement {
     ["completed a second", "completed", a_second(of.completed)],
     ["half-open (begun and neither completed nor reset)", "halfopen", halfOpen],
   ];
-  const plot = (height: number, shown: typeof lines) => {
+  const plot = (W: number, height: number, shown: typeof lines) => {
     const most = Math.max(1, ...shown.flatMap(([, , values]) => values));
     const x = (at: number) => LEFT + ((W - LEFT - RIGHT) * at) / of.begun.length;
     const y = (value: number) => TOP + (height - TOP - BOTTOM) * (1 - value / most);
@@ -51,12 +50,13 @@ export function setUps(of: SetUps): HTMLElement {
         ),
       );
     }
-    for (let tick = 0; tick <= 6; tick++) {
-      const at = (of.begun.length * tick) / 6;
+    const ticks = W < 600 ? 3 : 6;
+    for (let tick = 0; tick <= ticks; tick++) {
+      const at = (of.begun.length * tick) / ticks;
       chart.append(
         svg(
           "text",
-          { x: x(at), y: height - BOTTOM + 18, class: tick === 6 ? "tick end" : "tick middle" },
+          { x: x(at), y: height - BOTTOM + 18, class: tick === ticks ? "tick end" : "tick middle" },
           duration(of.first_ns + at * of.interval_ns),
         ),
       );
@@ -70,27 +70,56 @@ export function setUps(of: SetUps): HTMLElement {
         .join("");
       chart.append(svg("path", { d: path, class: `step ${name}` }));
     }
-    const legend = h(
-      "p",
-      { class: "legend" },
-      ...shown.map(([label, name]) => h("span", { class: `key ${name}` }, label)),
-    );
-    return h("figure", {}, h("figcaption", {}, legend), chart);
+    return chart;
   };
+  const figure = (height: number, shown: typeof lines) =>
+    h(
+      "figure",
+      {},
+      h(
+        "figcaption",
+        { class: "legend" },
+        ...shown.map(([label, name]) => h("span", { class: `key ${name}` }, label)),
+      ),
+      fluid((width) => plot(width, height, shown)),
+    );
   return h(
     "div",
     { class: "setups" },
     h("h4", {}, `Handshakes at ${of.server}`),
-    plot(H, lines.slice(0, 3)),
-    plot(180, lines.slice(3)),
+    figure(H, lines.slice(0, 3)),
+    figure(180, lines.slice(3)),
   );
 }
 
 export function lookups(run: Run): HTMLElement | null {
   const { lookups: all, lookups_omitted } = run.picture;
   if (all.length === 0) return null;
-  const file = (frame: Frame) =>
-    run.report.inputs.length > 1 ? run.report.inputs[frame[0]]?.path : undefined;
+  const most = all.reduce((sum, it) => Math.max(sum, it.end_ns - it.start_ns), 1);
+  const button = ([file, frame]: Frame) => frameButton(frame, fileOf(run, file));
+  const row = (lookup: Lookup) =>
+    h(
+      "tr",
+      {},
+      h("td", { class: "request" }, lookup.name ?? h("i", {}, "not kept")),
+      h("td", { class: "number took" }, h("b", {}, duration(lookup.end_ns - lookup.start_ns))),
+      h("td", {}, lookup.outcome),
+      h("td", { class: "number" }, `${(lookup.start_ns / 1e6).toFixed(3)} ms`),
+      h("td", { class: "address" }, lookup.client),
+      h("td", { class: "wide" }, queries(lookup, most)),
+      h(
+        "td",
+        { class: "frames" },
+        ...lookup.queries
+          .slice(0, 6)
+          .flatMap((query) => [
+            button(query.frame),
+            query.answer ? "→" : " ",
+            query.answer && button(query.answer),
+            " ",
+          ]),
+      ),
+    );
   return h(
     "section",
     { id: `${run.id}lookups` },
@@ -100,52 +129,10 @@ export function lookups(run: Run): HTMLElement | null {
       { class: "note" },
       "Each bar is a query, from its sending to its answer; a dashed frame had none. All rows have one scale.",
     ),
-    h(
-      "div",
-      { class: "scroll" },
-      h(
-        "table",
-        { class: "list" },
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            ...["began", "client", "name", "took", "outcome", "queries", "frames"].map((label) =>
-              h("th", { scope: "col" }, label),
-            ),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          ...all.map((lookup) =>
-            h(
-              "tr",
-              {},
-              h("td", { class: "number" }, `${(lookup.start_ns / 1e6).toFixed(3)} ms`),
-              h("td", {}, lookup.client),
-              h("td", {}, lookup.name ?? h("i", {}, "not kept")),
-              h("td", { class: "number" }, h("b", {}, duration(lookup.end_ns - lookup.start_ns))),
-              h("td", {}, lookup.outcome),
-              h("td", { class: "wide" }, queries(lookup, longest(all))),
-              h(
-                "td",
-                {},
-                ...lookup.queries
-                  .slice(0, 6)
-                  .flatMap((query) => [
-                    frameButton(query.frame[1], file(query.frame)),
-                    query.answer ? "→" : " ",
-                    query.answer && frameButton(query.answer[1], file(query.answer)),
-                    " ",
-                  ]),
-              ),
-            ),
-          ),
-        ),
-      ),
+    table(
+      { class: "list lookups" },
+      ["name", "took", "outcome", "began", "client", "queries", "frames"],
+      all.map(row),
     ),
     lookups_omitted > 0 &&
       h(
@@ -156,46 +143,27 @@ export function lookups(run: Run): HTMLElement | null {
   );
 }
 
-const longest = (all: Lookup[]) =>
-  all.reduce((most, it) => Math.max(most, it.end_ns - it.start_ns), 1);
-
-function queries(lookup: Lookup, most: number): SVGSVGElement {
-  const height = 16 * lookup.queries.length + 4,
-    width = 420;
-  const x = (ns: number) => width * Math.min(1, Math.max(0, (ns - lookup.start_ns) / most));
-  const said = lookup.queries.map(
-    (it) =>
-      `${it.qtype} to ${it.server}, ${it.answered_ns === null ? "no answer" : duration(it.answered_ns - it.sent_ns)}`,
+/** A bar for each query of a look-up; `most` is what the whole width stands for, ns. */
+function queries(lookup: Lookup, most: number): HTMLElement {
+  const share = (ns: number) => Math.min(1, Math.max(0, (ns - lookup.start_ns) / most)) * 100;
+  return h(
+    "div",
+    { class: "queries" },
+    ...lookup.queries.map((query) => {
+      const { answered_ns, sent_ns, rcode } = query;
+      const state =
+        answered_ns === null ? "silent" : rcode === 0 || rcode === null ? "answered" : "failed";
+      const bar = h("span", { class: `query ${state}` });
+      bar.style.marginLeft = `${share(sent_ns)}%`;
+      bar.style.width = `${share(answered_ns ?? lookup.end_ns) - share(sent_ns)}%`;
+      const took = answered_ns === null ? "no answer" : duration(answered_ns - sent_ns);
+      const way = query.over_tcp ? " (TCP)" : "";
+      return h(
+        "div",
+        {},
+        h("span", { class: "track", "aria-hidden": "true" }, bar),
+        h("small", {}, `${query.qtype} ${query.server}${way} ${took}`),
+      );
+    }),
   );
-  const plot = svg("svg", {
-    viewBox: `0 0 ${width + 200} ${height}`,
-    class: "queries",
-    role: "img",
-    "aria-label": said.join("; "),
-  });
-  lookup.queries.forEach((query, at) => {
-    const from = x(query.sent_ns),
-      to = x(query.answered_ns ?? lookup.end_ns);
-    const state =
-      query.answered_ns === null
-        ? "silent"
-        : query.rcode === 0 || query.rcode === null
-          ? "answered"
-          : "failed";
-    plot.append(
-      svg("rect", {
-        x: from,
-        y: 16 * at + 3,
-        width: Math.max(2, to - from),
-        height: 12,
-        class: `query ${state}`,
-      }),
-      svg(
-        "text",
-        { x: Math.max(to, from + 2) + 5, y: 16 * at + 13, class: "tick" },
-        `${query.qtype} ${query.server}${query.over_tcp ? " (TCP)" : ""} ${query.answered_ns === null ? "no answer" : duration(query.answered_ns - query.sent_ns)}`,
-      ),
-    );
-  });
-  return plot;
 }

@@ -18,7 +18,7 @@ export function launch() {
 }
 
 /** The file `page_file` in a tab, with its faults: messages, errors, and requests but for its own. */
-export async function opened(browser, page_file, context = {}) {
+export async function opened(browser, page_file, context = {}, hash = "") {
   const tab = await (
     await browser.newContext({ viewport: { width: 1280, height: 900 }, ...context })
   ).newPage();
@@ -31,9 +31,9 @@ export async function opened(browser, page_file, context = {}) {
   });
   tab.on("request", (request) => {
     // A blob is in the page's own memory: its worker, and what it saves.
-    if (request.url() !== `file://${page_file}` && !request.url().startsWith("blob:"))
+    if (request.url().split("#")[0] !== `file://${page_file}` && !request.url().startsWith("blob:"))
       faults.push(`request: ${request.url()}`);
   });
-  await tab.goto(`file://${page_file}`);
+  await tab.goto(`file://${page_file}${hash}`);
   return { tab, faults };
 }

@@ -3,46 +3,14 @@
 
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { capture, hostile } from "./capture.mjs";
-import { captures, launch, opened as open, tcpwhy } from "./chromium.mjs";
+import { tcpwhy } from "./chromium.mjs";
+import { json, reports, stored } from "./reports.mjs";
 
-const folder = mkdtempSync(join(tmpdir(), "tcpwhy-page-"));
-let browser;
-
-before(async () => {
-  browser = await launch();
-});
-
-after(async () => {
-  await browser?.close();
-  rmSync(folder, { recursive: true });
-});
-
-const stored = (name) => join(captures, name);
-const json = (file, ...options) =>
-  JSON.parse(
-    spawnSync(tcpwhy, [file, "--json", "--no-progress", ...options], { maxBuffer: 1 << 28 }).stdout,
-  );
-
-let pages = 0;
-/** The page of `file`, shown; everything that goes wrong in it is in `faults`. */
-async function shown(file, { options = [], ...context } = {}) {
-  const page_file = join(folder, `${++pages}.html`);
-  const made = spawnSync(tcpwhy, ["report", file, "-o", page_file, "--no-progress", ...options]);
-  assert.ok(made.status === 0 || made.status === 1, String(made.stderr));
-  return opened(page_file, context);
-}
-
-/** A page that is there, shown. */
-async function opened(page_file, context = {}) {
-  const page = await open(browser, page_file, context);
-  await page.tab.locator("footer").waitFor();
-  return page;
-}
+const { folder, opened, shown } = reports();
 
 const NAMES = [
   "nginx_nodelay_off.pcap",
@@ -158,9 +126,7 @@ test("filters that the page copies are ones that Wireshark takes", async (contex
     const titles = await tab
       .locator("#exchanges .address .copy, #finding-1 .command .copy, #finding-1 .frame")
       .evaluateAll((all) =>
-        all
-          .map((it) => it.title.replace(/^Copy: /, ""))
-          .filter((it) => /frame\.number|\.addr ==/.test(it)),
+        all.map((it) => it.dataset.copy).filter((it) => /frame\.number|\.addr ==/.test(it)),
       );
     for (const filter of new Set(titles.slice(0, 6))) {
       const found = execFileSync(
@@ -178,7 +144,7 @@ test("exchanges are sorted, filtered and searched", async () => {
   const { tab, faults } = await shown(stored("loss_tail.pcap"));
   const rows = tab.locator("#exchanges tbody tr");
   const took = () =>
-    rows.evaluateAll((all) => all.map((row) => row.querySelectorAll("td")[4].innerText));
+    rows.evaluateAll((all) => all.map((row) => row.querySelector("td.took").innerText));
   const ns = (text) =>
     Number(text.split(" ")[0]) * { µs: 1e3, ms: 1e6, s: 1e9 }[text.split(" ")[1]];
   const sorted = (values) => values.every((value, at) => at === 0 || values[at - 1] >= value);
@@ -190,13 +156,15 @@ test("exchanges are sorted, filtered and searched", async () => {
     "ascending",
   );
   const all = await rows.count();
-  await tab.locator("#exchanges select").first().selectOption("retransmission_timeout");
+  await tab
+    .locator('#exchanges select[aria-label="All causes"]')
+    .selectOption("retransmission_timeout");
   const lost = await rows.count();
   assert.ok(lost > 0 && lost < all, `${lost} of ${all}`);
-  await tab.locator("#exchanges select").first().selectOption("");
-  await tab.locator("#exchanges input").fill("nothing like it");
+  await tab.locator('#exchanges select[aria-label="All causes"]').selectOption("");
+  await tab.locator("#exchanges input[type=search]").fill("nothing like it");
   assert.equal(await rows.count(), 0);
-  await tab.locator("#exchanges input").fill("get");
+  await tab.locator("#exchanges input[type=search]").fill("get");
   assert.equal(await rows.count(), all);
   assert.deepEqual(faults, []);
 });

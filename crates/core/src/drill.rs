@@ -14,7 +14,7 @@ use crate::pipeline::{Batch, Decoder, Event, FragmentJoiner, Options};
 use crate::report::{Ladder, Named};
 use crate::wire::FlowKey;
 pub(crate) use elide::Room;
-pub(crate) use followed::{Followed, Start};
+pub(crate) use followed::{Followed, Start, Whole};
 pub(crate) use named::NamedFrames;
 pub use why::WhyAt;
 

@@ -8,23 +8,27 @@
 //! All data is bounded, and what is left out is counted.
 
 mod columns;
+mod connections;
 mod json;
 mod list;
 mod set_ups;
 
+pub use connections::{DrawnConnection, DrawnExchange};
 pub(crate) use list::row as exchange_row;
 pub use list::{ExchangeRow, Exchanges};
 pub use set_ups::SetUps;
 
 use crate::capture::{Block, FrameId};
 use crate::dns::Lookup;
-use crate::drill::{Followed, NamedFrames, Room, Start};
+use crate::drill::{Followed, NamedFrames, Room, Start, Whole};
 use crate::graph::{Graph, Point, RttSample};
 use crate::model::{Cause, ConnectionReport, Finding, Report};
 use crate::pipeline::Options;
 use crate::report::{Ladder, Step};
 use crate::second_pass::SecondPass;
 use crate::tcp::{Connection, Exchange, Sink};
+use crate::wire::FlowKey;
+use std::collections::HashMap;
 
 /// Maximum number of points in the graphs of one connection, and of all.
 const POINTS_MAX: usize = 20_000;
@@ -39,9 +43,23 @@ const LOOKUPS_MAX: usize = 200;
 /// A second pass that collects the data of a page.
 pub struct Pass {
     pass: SecondPass<Kept>,
-    /// Connections with the evidence of findings, with the index of the finding.
-    followed: Vec<(usize, FrameId, Followed)>,
+    shown: Vec<Shown>,
+    /// The connections of the report's list.
+    listed: Vec<Followed>,
+    /// Indices in `shown`, and behind its last those in `listed`, by flow.
+    flows: HashMap<FlowKey, Vec<usize>>,
     ladders: Vec<(usize, Ladder)>,
+}
+
+/// A connection with the evidence of a finding.
+struct Shown {
+    /// The finding's index in the report.
+    finding: usize,
+    /// Frame of the evidence.
+    frame: FrameId,
+    /// First frame of the connection, if the report lists it.
+    connection: Option<FrameId>,
+    followed: Followed,
 }
 
 /// Data kept of all connections.
@@ -70,6 +88,8 @@ pub struct Picture {
     pub exchanges: Exchanges,
     /// A drawing for each finding that has one.
     pub drawings: Vec<Drawing>,
+    /// The connections of the report's list (bounded).
+    pub connections: Vec<DrawnConnection>,
     /// Handshakes at servers that were flooded.
     pub set_ups: Vec<SetUps>,
     /// Look-ups, in time order (bounded).
@@ -82,6 +102,8 @@ pub struct Picture {
 pub struct Drawing {
     /// The finding's index in the report.
     pub finding: usize,
+    /// First frame of its connection, if the report lists it.
+    pub connection: Option<FrameId>,
     /// The exchange.
     pub ladder: Ladder,
     /// Graphs of the connection; `None` for look-ups.
@@ -90,7 +112,7 @@ pub struct Drawing {
 
 /// The data of one connection's graphs.
 pub struct Graphs {
-    /// Capture times of the start and end of the drawn exchange, ns.
+    /// Capture times of the start and end of what is drawn as a ladder, ns.
     pub exchange_ns: (u64, u64),
     /// A point for each segment.
     pub points: Vec<Point>,
@@ -125,28 +147,43 @@ impl Pass {
         let drawn: Vec<_> = (0..)
             .zip(&report.findings)
             .filter_map(|(index, finding)| {
-                Some((index, finding.evidence.first()?.frame, start(report, finding)?))
+                Some((index, finding.evidence.first()?.frame, start(options, report, finding)?))
             })
             .collect();
         let points_max = POINTS_MAX.min(POINTS_MAX_OF_ALL / drawn.len().max(1));
-        let followed = drawn.into_iter().map(|(index, frame, start)| {
+        let show = |(finding, frame, start)| {
+            let connection = match start {
+                Start::Known(it) => Some(it.first_frame),
+                Start::Around { .. } => None,
+            };
             let graph = Graph::new(frame, points_max);
-            (index, frame, Followed::new(options, start).with_graph(graph))
-        });
+            let followed = Followed::new(options, start).with_graph(graph);
+            Shown { finding, frame, connection, followed }
+        };
+        let shown: Vec<_> = drawn.into_iter().map(show).collect();
+        let has_graph = |first| shown.iter().any(|it| it.connection == Some(first));
+        let listed = connections::followed(options, &report.connections, has_graph);
+        let mut flows: HashMap<FlowKey, Vec<usize>> = HashMap::new();
+        for (index, it) in shown.iter().map(|it| &it.followed).chain(&listed).enumerate() {
+            flows.entry(it.flow).or_default().push(index);
+        }
         Self {
             pass: SecondPass::new(options, Kept { exchanges: Exchanges::default(), set_ups }),
-            followed: followed.collect(),
+            shown,
+            listed,
+            flows,
             ladders: lookup_ladders(report),
         }
     }
 
     /// Processes the next block.
     pub fn take(&mut self, block: &Block) {
-        let followed = &mut self.followed;
+        let Self { shown, listed, flows, .. } = self;
         self.pass.take(block, |segment, payload| {
-            for (_, _, followed) in followed.iter_mut() {
-                if followed.flow == segment.flow && !followed.is_over() {
-                    followed.segment(segment, payload);
+            for &index in flows.get(&segment.flow).map_or(&[][..], Vec::as_slice) {
+                match index.checked_sub(shown.len()) {
+                    None => shown[index].followed.segment(segment, payload),
+                    Some(index) => listed[index].segment(segment, payload),
                 }
             }
         });
@@ -161,25 +198,35 @@ impl Pass {
         lookups.truncate(LOOKUPS_MAX);
         lookups.sort_by_key(|it| (it.start_ns, it.client));
         let of_names = self.ladders.into_iter();
-        let of_names = of_names.map(|(finding, ladder)| Drawing { finding, ladder, graphs: None });
-        let of_connections = self.followed.into_iter().filter_map(drawing);
+        let of_names = of_names.map(|(finding, ladder)| Drawing {
+            finding,
+            connection: None,
+            ladder,
+            graphs: None,
+        });
+        let of_connections = self.shown.into_iter().filter_map(drawing);
         let mut drawings: Vec<_> = of_names.chain(of_connections).collect();
         drawings.sort_by_key(|drawing| drawing.finding);
         exchanges.settle();
-        Picture { exchanges, drawings, set_ups, lookups, lookups_omitted }
+        let connections = connections::drawn(self.listed, &exchanges.rows);
+        Picture { exchanges, drawings, connections, set_ups, lookups, lookups_omitted }
     }
 }
 
-/// Selects the connection that shows `finding`, which is the connection of its evidence. Ports are
-/// reused: of several connections, it is the last that began before the evidence.
-fn start<'a>(report: &'a Report, finding: &Finding) -> Option<Start<'a>> {
+/// Selects the connection that shows `finding`, which is the connection of its evidence, as the
+/// place of the evidence saw it. Ports are reused: of several connections, it is the last that began
+/// before the evidence.
+fn start<'a>(options: &Options, report: &'a Report, finding: &Finding) -> Option<Start<'a>> {
     let frame = finding.evidence.first()?.frame;
     let (client, server) = finding.evidence_flow?;
     if is_of_names(finding) || client.port == 0 {
         return None;
     }
+    let place = |frame| options.sites.place(frame);
     let holds = |it: &&ConnectionReport| {
-        (it.client, it.server) == (client, server) && it.first_frame <= frame
+        (it.client, it.server) == (client, server)
+            && it.first_frame <= frame
+            && place(it.first_frame) == place(frame)
     };
     let known = report.connections.iter().filter(holds).max_by_key(|it| it.first_frame);
     Some(known.map_or(Start::Around { client, server, frame }, Start::Known))
@@ -195,23 +242,30 @@ fn lookup_ladders(report: &Report) -> Vec<(usize, Ladder)> {
     findings.filter_map(|(index, it)| Some((index, Ladder::of_lookup(it)?))).collect()
 }
 
-fn drawing((finding, frame, followed): (usize, FrameId, Followed)) -> Option<Drawing> {
+fn drawing(shown: Shown) -> Option<Drawing> {
+    let Shown { finding, frame, connection, followed } = shown;
     let mut whole = followed.finish()?;
     let graph = whole.graph.take()?;
     let exchange = whole.exchange_at(frame);
     let ladder = whole.ladder(exchange, &NamedFrames::default(), Some(Room::SCREENS));
     let start_ns = whole.ladder_start_ns(exchange);
     let end_ns = start_ns + ladder.steps.last().map_or(0, |step| step.time_ns);
+    let graphs = graphs(graph, &whole, (start_ns, end_ns))?;
+    Some(Drawing { finding, connection, ladder, graphs: Some(graphs) })
+}
+
+/// Returns the graphs of `whole`, which was drawn between the capture times `exchange_ns`; `None`
+/// without a point.
+fn graphs(graph: Graph, whole: &Whole, exchange_ns: (u64, u64)) -> Option<Graphs> {
     let points: Vec<Point> = graph.points.into();
     let span_ns = (points.first()?.time_ns, points.last()?.time_ns);
-    let graphs = Graphs {
-        exchange_ns: (start_ns, end_ns),
+    Some(Graphs {
+        exchange_ns,
         rtts: graph.rtts.into(),
         left_out: graph.left_out,
         stalls: stalls(&whole.steps(), span_ns),
         points,
-    };
-    Some(Drawing { finding, ladder, graphs: Some(graphs) })
+    })
 }
 
 /// Returns the silences among `steps` that overlap `span_ns`, in time order.

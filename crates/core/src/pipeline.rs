@@ -22,7 +22,7 @@ mod twin;
 pub use batch::Batch;
 pub(crate) use found::Found;
 pub(crate) use fragments::FragmentJoiner;
-pub use sliding::Sliding;
+pub use sliding::{Interval, Sliding};
 
 use addresses::Addresses;
 pub(crate) use addresses::is_arp;

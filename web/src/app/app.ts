@@ -181,7 +181,7 @@ function shown(json: string, whole: string, how: string): void {
       h("span", { class: "hint", role: "status" }, how),
     ),
   );
-  show(page, json);
+  show(page, json, true);
   scrollTo(0, 0);
 }
 

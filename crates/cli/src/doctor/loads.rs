@@ -187,7 +187,10 @@ pub fn run(
         all.reports.extend(loaded.map(|it| (connections.into(), it)));
         match outcome {
             Ok(LoadOutcome { ended: Some(End::Budget(exceeded)), requests: 0, .. }) => {
-                steps.skipped("load", format!("no answer fits beside its receive buffers: {exceeded}"));
+                steps.skipped(
+                    "load",
+                    format!("no answer fits beside its receive buffers: {exceeded}"),
+                );
                 break;
             }
             Ok(outcome) => {

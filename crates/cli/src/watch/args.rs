@@ -14,6 +14,8 @@ Examples:
   sudo tcpwhy watch --json | jq '.findings[0].headline'
   sudo tcpwhy watch --write /var/tmp/why --metrics 127.0.0.1:9464
 
+Keys on a terminal: ? all keys, arrows and Enter details, / filter, s order, space freeze, q end.
+
 It needs CAP_NET_RAW (sudo has it), and drops its rights once the capture is open. Nothing is
 changed on the system, and nothing is left behind, however it ends.
 

@@ -1,16 +1,12 @@
-//! Renders the report of an interval as a line of JSON, a line of text, or a page for the terminal.
+//! Renders the report of an interval as a line of JSON or a line of text.
 
 use crate::error::Error;
 use serde::Serialize;
-use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
-use tcpwhy_core::model::units::{count, counted, duration, printable, share};
+use tcpwhy_core::model::units::{counted, duration, printable, share};
 use tcpwhy_core::model::{Cause, Class, Finding, Report, SlowExchange};
-use tcpwhy_core::report::{Look, Page, Paint, Phrases, cut, json, left, right};
+use tcpwhy_core::report::{Look, Page, Paint, json};
 use tcpwhy_core::state::{Parts, Served, ServerParts, by_server, parts_of};
-
-/// Number of rows of a list on the terminal, unless all are asked for.
-const ROWS_MAX: usize = 8;
 
 /// Costs and losses of the capture itself.
 #[derive(Debug, Clone, Serialize)]
@@ -150,21 +146,21 @@ fn fault(finding: &Finding) -> String {
 }
 
 /// Returns the time of day, UTC.
-fn time_of_day() -> String {
+pub fn time_of_day() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let date = tcpwhy_core::filter::utc(now.map_or(0, |now| now.as_nanos() as u64));
     date.split_once('T').map_or(date.clone(), |(_, time)| time.to_owned())
 }
 
 /// Returns the number of exchanges, estimated if only a share of them was captured.
-fn exchanges(report: &Report) -> String {
+pub fn exchanges(report: &Report) -> String {
     let (scaled, about) = scaled(report, report.totals.exchanges);
     format!("{about}{}", counted(scaled, "exchange", "exchanges"))
 }
 
 /// Scales a count of captured items to all that passed; the second value is the sign of an
 /// estimate.
-fn scaled(report: &Report, number: u64) -> (u64, &'static str) {
+pub fn scaled(report: &Report, number: u64) -> (u64, &'static str) {
     match report.watched.map(|watched| watched.sampled_share) {
         Some(share) if share < 1.0 => ((number as f64 / share).round() as u64, "about "),
         _ => (number, ""),
@@ -172,7 +168,7 @@ fn scaled(report: &Report, number: u64) -> (u64, &'static str) {
 }
 
 /// Returns the limits of the capture that the reader has to know.
-fn limits(report: &Report, cost: &Cost) -> Vec<String> {
+pub fn limits(report: &Report, cost: &Cost) -> Vec<String> {
     let mut parts = Vec::new();
     if let Some(watched) = report.watched.filter(|watched| watched.sampled_share < 1.0) {
         parts.push(format!("{} of the connections captured", share(watched.sampled_share)));
@@ -185,170 +181,6 @@ fn limits(report: &Report, cost: &Cost) -> Vec<String> {
         parts.push("without kernel hooks".to_owned());
     }
     parts
-}
-
-/// Returns the page that a terminal shows before the first interval ends.
-pub fn waiting(interface: &str, look: &Look) -> String {
-    let mut page = Page::new(look);
-    let name = format!("tcpwhy watch live:{}", printable(interface));
-    page.line(&look.paint(Paint::Bold, &name));
-    page.line("  capturing; `q` or Ctrl-C ends it and prints the whole report");
-    page.finish()
-}
-
-/// Returns the page that a terminal shows.
-///
-/// `kept` is the folder of stored packets, if packets are stored.
-pub fn page(
-    report: &Report,
-    (cost, served): (&Cost, &[Served]),
-    (notes, kept): (&[String], Option<&Path>),
-    look: &Look,
-) -> String {
-    let mut page = Page::new(look);
-    header(&mut page, report, cost);
-    for note in notes.iter().take(2) {
-        page.warning(&cut(&printable(note), look.width.saturating_sub(2)));
-    }
-    page.gap();
-    causes(&mut page, report);
-    page.gap();
-    endpoints(&mut page, report);
-    page.gap();
-    server_time(&mut page, served);
-    slowest(&mut page, report, kept);
-    page.gap();
-    connections(&mut page, report);
-    page.finish()
-}
-
-fn header(page: &mut Page<'_>, report: &Report, cost: &Cost) {
-    let name = report.inputs.first().map_or("", |input| input.path.as_str());
-    let name = page.look.paint(Paint::Bold, &format!("tcpwhy watch {}", printable(name)));
-    let length_ns = report.watched.map_or(0, |it| it.last_ns.saturating_sub(it.first_ns));
-    let connections = counted(cost.open_connections, "connection", "connections");
-    page.line(&format!(
-        "{name}   {} UTC   the last {}",
-        time_of_day().trim_end_matches('Z'),
-        duration(length_ns)
-    ));
-    let mut parts = vec![exchanges(report), format!("{connections} open")];
-    parts.push(format!("own CPU {} of one", share(cost.own_cpu_share)));
-    let limits = limits(report, cost);
-    if limits.is_empty() {
-        parts.push("no packet lost by the capture".into());
-    }
-    page.paragraph(None, &parts.join(" · "), 2);
-    limits.iter().for_each(|limit| page.warning(limit));
-}
-
-fn causes(page: &mut Page<'_>, report: &Report) {
-    page.line(&page.look.paint(Paint::Bold, "causes by cost"));
-    if report.findings.is_empty() {
-        page.line(&format!("  {}", page.look.paint(Paint::Good, "nothing is wrong")));
-    }
-    for finding in report.findings.iter().take(rows(page.look)) {
-        let is_fault = finding.cause.class() == Class::Fault;
-        let (word, paint) = if is_fault { ("FAULT", Paint::Fault) } else { ("cost", Paint::Cost) };
-        let lost = if finding.lost_ns > 0 { duration(finding.lost_ns) } else { "–".into() };
-        let part = if finding.lost_ns > 0 { share(finding.share) } else { String::new() };
-        let row = format!(
-            "{} {}  {}  {} {}",
-            right(&lost, 10),
-            right(&part, 7),
-            left(finding.cause.id(), 24),
-            finding.culprit.role.id(),
-            finding.culprit.endpoint,
-        );
-        let row = cut(&row, page.look.width.saturating_sub(8));
-        page.line(&format!("  {} {row}", page.look.paint(paint, &left(word, 5))));
-    }
-    let fault = report.findings.iter().find(|it| it.cause.class() == Class::Fault);
-    if let Some(fix) = fault.and_then(|fault| Phrases::of(fault).fixes.into_iter().next()) {
-        page.line("");
-        page.labelled("do", &format!("{}: {}", fix.place, fix.change));
-    }
-}
-
-fn endpoints(page: &mut Page<'_>, report: &Report) {
-    let head = format!("{}{}", left("endpoints", 32), "exchanges        p50        p99");
-    page.line(&page.look.paint(Paint::Bold, &head));
-    for endpoint in report.endpoints.iter().take(rows(page.look)) {
-        let name = endpoint.endpoint.to_string();
-        let (exchanges, _) = scaled(report, endpoint.exchanges);
-        page.line(&format!(
-            "  {}{} {} {}",
-            left(&cut(&name, 28), 29),
-            right(&count(exchanges), 10),
-            right(&duration(endpoint.latency.p50_ns), 10),
-            right(&duration(endpoint.latency.p99_ns), 10),
-        ));
-    }
-}
-
-/// Lists the longest exchanges, with the options that select each one in the stored packets.
-/// The parts of the servers' own time.
-fn server_time(page: &mut Page<'_>, served: &[Served]) {
-    let servers = by_server(served);
-    if servers.is_empty() {
-        return;
-    }
-    page.line(&page.look.paint(Paint::Bold, "server time, of requests that hooks saw (the mean)"));
-    for one in servers.iter().take(rows(page.look).min(3)) {
-        let process = printable(&one.process.to_string());
-        let text = format!(
-            "{} {} of {process}: {}",
-            right(&duration(one.server_ns), 10),
-            one.server,
-            one.words()
-        );
-        page.paragraph(None, &text, 2);
-    }
-    page.gap();
-}
-
-fn slowest(page: &mut Page<'_>, report: &Report, kept: Option<&Path>) {
-    if report.slowest.is_empty() {
-        return;
-    }
-    page.line(&page.look.paint(Paint::Bold, "slowest exchanges"));
-    for one in report.slowest.iter().take(rows(page.look).min(5)) {
-        let kind = format!("{} {}", one.server, printable(&one.kind));
-        let row = format!(
-            "  {} {}  {}  --connection {} --exchange {}",
-            right(&duration(one.wall_ns), 10),
-            left(&cut(&kind, 36), 36),
-            left(one.cause.map_or("", Cause::id), 18),
-            one.client,
-            one.exchange,
-        );
-        page.line(&cut(&row, page.look.width));
-    }
-    if let Some(folder) = kept {
-        let files = printable(&folder.join("tcpwhy-*.pcapng").display().to_string());
-        page.labelled("draw", &format!("tcpwhy {files} --connection … --exchange …"));
-    }
-}
-
-fn connections(page: &mut Page<'_>, report: &Report) {
-    let worst: Vec<_> = report.connections.iter().filter(|it| it.lost_ns > 0).collect();
-    if worst.is_empty() {
-        return;
-    }
-    page.line(&page.look.paint(Paint::Bold, "connections that cost most"));
-    for connection in worst.into_iter().take(rows(page.look).min(5)) {
-        let ends = format!("{} → {}", connection.client, connection.server);
-        let lost = duration(connection.lost_ns);
-        let exchanges = counted(connection.exchanges, "exchange", "exchanges");
-        page.line(&cut(
-            &format!("  {} {}  in {exchanges}", right(&lost, 10), left(&ends, 44)),
-            page.look.width,
-        ));
-    }
-}
-
-fn rows(look: &Look) -> usize {
-    if look.all { usize::MAX } else { ROWS_MAX }
 }
 
 /// Returns the lines below the last report.
@@ -380,7 +212,6 @@ pub fn closing(report: &Report, cost: &Cost, look: &Look) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tcpwhy_core::wire::Endpoint;
     use tcpwhy_live::hooks::Lack;
 
     fn cost() -> Cost {
@@ -406,33 +237,5 @@ mod tests {
         let cost = Cost { hooks_missing: Some(why.clone()), ..cost() };
         let (text, json) = (text(&report, &cost), json(&report, &cost, &[]).expect("JSON"));
         assert!(text.contains("without kernel hooks") && json.contains(&why), "{text}\n{json}");
-    }
-
-    #[test]
-    fn slow_exchanges_stand_with_what_draws_them() {
-        let end =
-            |text: &str| Endpoint::from(text.parse::<std::net::SocketAddr>().expect("an end"));
-        let slowest = vec![SlowExchange {
-            client: end("10.0.0.1:40000"),
-            server: end("10.0.0.2:80"),
-            exchange: 7,
-            kind: "GET /items/{id}".into(),
-            start_ns: 0,
-            wall_ns: 250_000_000,
-            server_ns: 0,
-            cause: Some(Cause::ServerThink),
-        }];
-        let report = Report { slowest, ..Report::default() };
-        let look = Look { width: 160, ..Look::default() };
-        let text = page(&report, (&cost(), &[]), (&[], Some(Path::new("kept"))), &look);
-        let row = text.lines().find(|line| line.contains("250 ms")).expect("a row");
-        assert!(row.contains("10.0.0.2:80 GET /items/{id}"), "{row}");
-        assert!(
-            row.ends_with("server_think        --connection 10.0.0.1:40000 --exchange 7"),
-            "{row}"
-        );
-        assert!(text.contains("tcpwhy kept/tcpwhy-*.pcapng --connection … --exchange …"), "{text}");
-        let text = page(&Report::default(), (&cost(), &[]), (&[], Some(Path::new("kept"))), &look);
-        assert!(!text.contains("slowest") && !text.contains("kept"), "{text}");
     }
 }

@@ -11,6 +11,7 @@ mod screen;
 mod state;
 mod tap;
 mod target;
+mod view;
 mod watcher;
 
 pub use args::{EXAMPLES, Watch};
@@ -78,7 +79,8 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
     watcher.watch(ending)?;
     let whole = watcher.finish()?;
     let totals = &whole.totals;
-    if totals.connections + totals.lookups == 0 {
+    // The state of sockets shows some faults of which there is no packet, such as used up ports.
+    if totals.connections + totals.lookups == 0 && whole.findings.is_empty() {
         return Err(match asked.reporting.filter {
             Some(_) => NothingToJudge::Filtered {
                 hint: "nothing that matches it passed meanwhile: try without it".into(),

@@ -1,124 +1,130 @@
-//! The terminal's alternate screen, on which each page replaces the last one, and its keys.
+//! The terminal's alternate screen, on which the view is drawn, and its keys.
 
+use super::view::{Ended, Fixed, View};
 use crate::error::Error;
+use crossterm::event::{self, Event, KeyEventKind, KeyModifiers};
+use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Rect;
+use ratatui::{Terminal, TerminalOptions, Viewport};
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+use tcpwhy_core::report::Look;
 use tcpwhy_live::sys::process;
 
 /// Shows the alternate screen and hides the cursor (xterm's control sequences).
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
-/// Rows of a terminal that does not state its size.
-const ROWS: usize = 24;
+/// Size of a terminal that does not state it.
+const SIZE: Rect = Rect::new(0, 0, 80, 24);
 
-/// A page, and the part of it that is shown.
+/// How long the rest of a key's bytes is waited for.
+const KEY_WAIT: Duration = Duration::from_millis(1);
+
+/// The bytes of one drawing, written at once. What a panic leaves of a drawing is not written.
 #[derive(Default)]
-struct View {
-    page: String,
-    /// Number of lines above the first one that is shown.
-    top: usize,
-    is_frozen: bool,
-}
+struct Bytes(Vec<u8>);
 
-impl View {
-    /// Replaces the page, unless it is frozen.
-    fn take(&mut self, page: &str) {
-        if !self.is_frozen {
-            page.clone_into(&mut self.page);
-        }
+impl Write for Bytes {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
     }
 
-    /// Applies the keys in `typed`; returns whether the watch is to end.
-    fn press(&mut self, typed: &[u8], rows: usize) -> bool {
-        let mut rest = typed;
-        while let Some(first) = rest.first() {
-            // Arrows, in both modes of a terminal (xterm's DECCKM).
-            let (key, length) = match rest {
-                [0x1b, b'[' | b'O', b'A', ..] => (b'k', 3),
-                [0x1b, b'[' | b'O', b'B', ..] => (b'j', 3),
-                _ => (*first, 1),
-            };
-            rest = &rest[length..];
-            match key {
-                b'q' => return true,
-                b'j' => self.top = (self.top + 1).min(self.last_top(rows)),
-                b'k' => self.top = self.top.min(self.last_top(rows)).saturating_sub(1),
-                b' ' => self.is_frozen = !self.is_frozen,
-                _ => {}
-            }
-        }
-        false
-    }
-
-    /// Returns the number of lines above the last part of the page; the last row is for the keys.
-    fn last_top(&self, rows: usize) -> usize {
-        self.page.lines().count().saturating_sub(rows.saturating_sub(1))
-    }
-
-    /// Returns what `rows` rows show.
-    fn shown(&self, rows: usize) -> Vec<&str> {
-        let (top, last) = (self.top.min(self.last_top(rows)), self.last_top(rows));
-        let mut lines: Vec<&str> = self.page.lines().skip(top).collect();
-        lines.truncate(rows.saturating_sub(1));
-        lines.push(match (self.is_frozen, last > top) {
-            (true, _) => "FROZEN: space goes on, q ends",
-            (false, true) => "more below: arrows, space, q",
-            (false, false) => "arrows scroll, space freezes, q ends",
-        });
-        lines
+    fn flush(&mut self) -> io::Result<()> {
+        let written = write(&self.0);
+        self.0.clear();
+        written
     }
 }
 
 /// The alternate screen; dropping it restores the previous content and the terminal's modes.
-pub struct Screen(View);
+pub struct Screen {
+    view: View,
+    terminal: Terminal<CrosstermBackend<Bytes>>,
+    size: Rect,
+    has_keys: bool,
+    /// There may be keys that were read and not applied yet.
+    has_typed: bool,
+}
 
 impl Screen {
     /// Enters the alternate screen, and stops the echo of keys if standard input is a terminal;
-    /// `None` if standard output is no terminal that has an alternate screen.
-    pub fn open() -> Option<Self> {
+    /// `None` if standard output is no terminal that has an alternate screen. It opens what it reads
+    /// keys from, which a sandbox does not allow.
+    pub fn open(look: Look, fixed: Fixed) -> Option<Self> {
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         if is_dumb || !io::stdout().is_terminal() {
             return None;
         }
+        let size = size();
+        let options = TerminalOptions { viewport: Viewport::Fixed(size) };
+        let backend = CrosstermBackend::new(Bytes::default());
+        let terminal = Terminal::with_options(backend, options).ok()?;
         process::note_alternate_screen(true);
-        process::silence_keys();
+        let has_keys = process::silence_keys() && event::poll(KEY_WAIT).is_ok();
         // The message of a panic is for the screen that stays.
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             leave();
             before(panic);
         }));
-        let screen = Self(View::default());
-        write(ENTER).ok()?;
+        if look.colour {
+            crossterm::style::force_color_output(true);
+        }
+        let screen =
+            Self { view: View::new(look, fixed), terminal, size, has_keys, has_typed: has_keys };
+        write(ENTER.as_bytes()).ok()?;
         Some(screen)
     }
 
-    /// Draws a page, or the part of it that the terminal has rows for.
+    /// Shows the end of an interval.
     ///
     /// # Errors The terminal is closed.
-    pub fn show(&mut self, page: &str) -> Result<(), Error> {
-        self.0.take(page);
+    pub fn show(&mut self, ended: Ended) -> Result<(), Error> {
+        self.view.take(ended);
         self.draw()
     }
 
-    /// Applies the keys that were pressed; returns whether the watch is to end.
+    /// Applies the keys that were pressed, and the size that the terminal has now; returns whether the
+    /// watch is to end.
     ///
     /// # Errors The terminal is closed.
     pub fn press_keys(&mut self) -> Result<bool, Error> {
-        let mut typed = [0; 64];
-        let typed = process::typed_keys(&mut typed);
-        if typed.is_empty() {
-            return Ok(false);
+        let (mut ends, mut is_changed) = (false, size() != self.size);
+        // Without the first question, each call would wait.
+        self.has_typed |= self.has_keys && process::has_typed_keys();
+        while self.has_typed && !ends {
+            match event::poll(KEY_WAIT).and_then(|is_there| is_there.then(event::read).transpose())
+            {
+                Ok(Some(Event::Key(key))) if key.kind != KeyEventKind::Release => {
+                    let is_plain = (key.modifiers - KeyModifiers::SHIFT).is_empty();
+                    ends = is_plain && self.view.press(key.code);
+                    is_changed = true;
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => self.has_typed = false,
+                // The terminal is hung up.
+                Err(_) => (self.has_typed, self.has_keys) = (false, false),
+            }
         }
-        let ends = self.0.press(typed, rows());
-        self.draw()?;
+        if is_changed {
+            self.draw()?;
+        }
         Ok(ends)
     }
 
-    fn draw(&self) -> Result<(), Error> {
-        // Erases the rest of each line, and everything below the last one.
-        let text = self.0.shown(rows()).join("\x1b[K\r\n");
-        write(&format!("\x1b[H{text}\x1b[K\x1b[J")).map_err(Error::Write)
+    /// Draws the view.
+    ///
+    /// # Errors The terminal is closed.
+    pub fn draw(&mut self) -> Result<(), Error> {
+        let size = size();
+        if size != self.size {
+            self.size = size;
+            self.terminal.resize(size).map_err(Error::Write)?;
+        }
+        let drawn = self.terminal.draw(|frame| self.view.draw(frame));
+        drawn.map(|_| ()).map_err(Error::Write)
     }
 }
 
@@ -132,38 +138,85 @@ impl Drop for Screen {
 fn leave() {
     if process::note_alternate_screen(false) {
         process::restore_keys();
-        let _ = write(LEAVE);
+        let _ = write(LEAVE.as_bytes());
     }
 }
 
-fn rows() -> usize {
-    terminal_size::terminal_size().map_or(ROWS, |(_, height)| usize::from(height.0))
+fn size() -> Rect {
+    match terminal_size::terminal_size() {
+        Some((width, height)) if width.0 > 0 && height.0 > 0 => Rect::new(0, 0, width.0, height.0),
+        _ => SIZE,
+    }
 }
 
-fn write(text: &str) -> io::Result<()> {
+fn write(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
+    out.write_all(bytes)?;
     out.flush()
 }
 
-#[cfg(test)]
+#[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests {
     use super::*;
+    use std::fs::File;
+    use std::io::Read;
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    use std::process::{Command, Stdio};
+
+    /// Both ends of a pseudo-terminal: the user's and the program's.
+    fn terminal() -> (File, OwnedFd) {
+        let (mut user, mut program) = (-1, -1);
+        let none = std::ptr::null_mut();
+        // SAFETY: it writes two descriptors, which nothing else owns.
+        unsafe {
+            let result =
+                libc::openpty(&raw mut user, &raw mut program, none, none.cast(), none.cast());
+            assert_eq!(result, 0);
+            (File::from_raw_fd(user), OwnedFd::from_raw_fd(program))
+        }
+    }
+
+    fn modes(terminal: &OwnedFd) -> libc::tcflag_t {
+        // SAFETY: all bytes zero are a valid `termios`, and the call writes one.
+        unsafe {
+            let mut modes: libc::termios = std::mem::zeroed();
+            assert_eq!(libc::tcgetattr(terminal.as_raw_fd(), &raw mut modes), 0);
+            modes.c_lflag
+        }
+    }
 
     #[test]
-    fn keys_scroll_freeze_and_end() {
-        let mut view = View::default();
-        view.take("one\ntwo\nthree\nfour");
-        assert_eq!(view.shown(3), ["one", "two", "more below: arrows, space, q"]);
-        assert!(!view.press(b"\x1b[B\x1bOBjj", 3), "arrows do not end it");
-        assert_eq!(view.shown(3)[..2], ["three", "four"], "it ends with the page");
-        assert!(!view.press(b"\x1b[A ", 3));
-        view.take("new");
-        assert_eq!(view.shown(3)[..2], ["two", "three"], "frozen");
-        assert!(view.shown(3)[2].starts_with("FROZEN"));
-        view.press(b" ", 3);
-        view.take("new");
-        assert_eq!(view.shown(3)[0], "new", "a shorter page begins at its top");
-        assert!(view.press(b"xq", 3));
+    #[ignore = "a_panic_and_an_error_restore_the_terminal starts it on a terminal"]
+    fn ends_in_the_midst_of_a_watch() {
+        let mut screen = Screen::open(Look::default(), Fixed::default()).expect("a terminal");
+        screen.draw().expect("drawn");
+        assert!(std::env::var_os("TCPWHY_TEST_PANICS").is_none(), "it panics here");
+    }
+
+    #[test]
+    fn a_panic_and_an_error_restore_the_terminal() {
+        for (variable, ends) in [("TCPWHY_TEST_PANICS", "it panics here"), ("NONE", "1 passed")] {
+            let (mut user, program) = terminal();
+            let before = modes(&program);
+            let stream = || Stdio::from(program.try_clone().expect("a descriptor"));
+            let mut command = Command::new(std::env::current_exe().expect("this program"));
+            command.args(["--ignored", "--nocapture", "ends_in_the_midst_of_a_watch"]);
+            command.env("TERM", "xterm").env(variable, "1");
+            command.stdin(stream()).stdout(stream()).stderr(stream());
+            let mut child = command.spawn().expect("it runs");
+            drop(command);
+            child.wait().expect("its end");
+            assert_eq!(modes(&program), before, "{ends}");
+            drop(program);
+            let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
+            // Reading fails once no program has the other end.
+            while let Ok(read @ 1..) = user.read(&mut buffer) {
+                text.extend_from_slice(&buffer[..read]);
+            }
+            let text = String::from_utf8_lossy(&text);
+            let (drawn, after) = text.split_once("\x1b[?1049l").expect("the screen is left");
+            assert!(drawn.contains("tcpwhy watch live:"), "{text:?}");
+            assert!(after.contains(ends) && !after.contains("tcpwhy watch live:"), "{text:?}");
+        }
     }
 }

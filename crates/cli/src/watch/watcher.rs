@@ -10,6 +10,7 @@ use super::screen::Screen;
 use super::state::Reader;
 use super::tap::Tap;
 use super::target::Target;
+use super::view::{Ended, Fixed};
 use crate::error::Error;
 use crate::output;
 use crate::terminal;
@@ -27,6 +28,8 @@ use tcpwhy_live::sys::process;
 
 /// Interval at which the target and the CPU time are checked.
 const LOOK: Duration = Duration::from_millis(250);
+/// The longest time until a pressed key is applied.
+const KEYS: Duration = Duration::from_millis(50);
 /// After the share of captured connections was reduced, frames of the others still arrive for this
 /// time: the ring holds them for up to 64 ms, and frames of other processors are waited for.
 const UNDER_WAY: Duration = Duration::from_millis(500);
@@ -35,7 +38,7 @@ const STATE_WAIT: Duration = Duration::from_secs(2);
 
 /// The form and the destination of the output.
 enum Output {
-    Screen(Screen),
+    Screen(Box<Screen>),
     Lines,
     Json,
 }
@@ -135,7 +138,10 @@ impl<'a> Watcher<'a> {
         let cut_cpu = cpu_time(&state, &target);
         let output = match asked.json {
             true => Output::Json,
-            false => Screen::open().map_or(Output::Lines, Output::Screen),
+            false => match Screen::open(look, fixed(asked)) {
+                Some(screen) => Output::Screen(Box::new(screen)),
+                None => Output::Lines,
+            },
         };
         Self {
             asked,
@@ -191,7 +197,7 @@ impl<'a> Watcher<'a> {
     pub fn watch(&mut self, ending: &AtomicBool) -> Result<(), Error> {
         let end = self.asked.duration.map(|ns| self.began + Duration::from_nanos(ns));
         if let Output::Screen(screen) = &mut self.output {
-            screen.show(&lines::waiting(&self.asked.interface, &self.look))?;
+            screen.draw()?;
         }
         if let Some(why) = self.capture.fallback() {
             let name = &self.asked.interface;
@@ -202,14 +208,13 @@ impl<'a> Watcher<'a> {
             if end.is_some_and(|end| now >= end) {
                 break;
             }
-            let until = [Some(self.due), end, Some(now + LOOK)].into_iter().flatten().min();
+            let look = if matches!(self.output, Output::Screen(_)) { KEYS } else { LOOK };
+            let until = [Some(self.due), end, Some(now + look)].into_iter().flatten().min();
             let wait = until.unwrap_or(now).saturating_duration_since(now);
             // Waits at least one tick of the clock: with a wait of zero the loop would spin.
             self.capture.read(&mut self.block, wait.max(Duration::from_millis(1)))?;
             self.take();
-            if let Output::Screen(screen) = &mut self.output
-                && screen.press_keys()?
-            {
+            if self.press_keys()? {
                 break;
             }
             if self.looked.elapsed() >= LOOK {
@@ -219,10 +224,24 @@ impl<'a> Watcher<'a> {
             if Instant::now() >= self.due {
                 let before = process::thread_cpu_time();
                 self.end_interval()?;
-                self.reports_cpu += (process::thread_cpu_time() - before).min(self.report_cpu_max);
+                self.spend_on_reports(before);
             }
         }
         Ok(())
+    }
+
+    /// Applies the keys that were pressed, if there is a screen; returns whether the watch is to end.
+    fn press_keys(&mut self) -> Result<bool, Error> {
+        let Output::Screen(screen) = &mut self.output else { return Ok(false) };
+        let before = process::thread_cpu_time();
+        let ends = screen.press_keys()?;
+        self.spend_on_reports(before);
+        Ok(ends)
+    }
+
+    /// Counts the CPU time since `before` as that of reports.
+    fn spend_on_reports(&mut self, before: Duration) {
+        self.reports_cpu += (process::thread_cpu_time() - before).min(self.report_cpu_max);
     }
 
     /// Processes the frames that were read.
@@ -325,12 +344,11 @@ impl<'a> Watcher<'a> {
         let served = self.state.served(&report);
         let cost = self.cost(false);
         self.tell(&report, &cost, &inputs);
-        // The terminal may have another width by now.
-        self.look = terminal::look(&self.asked.display, self.asked.all);
         let is_read = match &mut self.output {
             Output::Screen(screen) => {
-                let beside = (self.notes.as_slice(), self.asked.write.as_deref());
-                screen.show(&lines::page(&report, (&cost, &served), beside, &self.look))?;
+                let interval = self.sliding.last(&report.findings, &inputs);
+                let (notes, time) = (self.notes.clone(), lines::time_of_day());
+                screen.show(Ended { report, cost, served, interval, notes, time })?;
                 true
             }
             Output::Lines => output::is_read(&lines::text(&report, &cost))?,
@@ -432,6 +450,8 @@ impl<'a> Watcher<'a> {
         self.weigh(&mut report, STATE_WAIT);
         self.cut_out(&report);
         let cost = self.cost(true);
+        // The terminal may have another width by now.
+        self.look = terminal::look(&self.asked.display, self.asked.all);
         if let Output::Screen(screen) = self.output {
             drop(screen);
             self.notes.iter().rev().for_each(|note| output::note(&format!("tcpwhy: {note}")));
@@ -455,6 +475,16 @@ impl<'a> Watcher<'a> {
             output::print(&lines::closing(&report, &cost, &self.look))?;
         }
         Ok(report)
+    }
+}
+
+/// Returns what the view shows of the arguments.
+fn fixed(asked: &Watch) -> Fixed {
+    Fixed {
+        interface: asked.interface.clone(),
+        interval_ns: asked.interval,
+        window_ns: asked.window,
+        kept: asked.write.clone(),
     }
 }
 

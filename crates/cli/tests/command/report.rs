@@ -1,7 +1,7 @@
 //! `tcpwhy report`: the page says what the JSON says, stays small, and what is in a capture stays data. What a
 //! browser makes of it is tested in `web/test`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -31,7 +31,7 @@ fn page(file: &Path) -> (String, Value) {
 }
 
 /// The report of `file`.
-fn json(file: &Path) -> Value {
+fn report_of(file: &Path) -> Value {
     let output = tcpwhy(&[&file.display().to_string(), "--json", "--no-progress"]);
     serde_json::from_slice(&output.stdout).expect("a report")
 }
@@ -47,7 +47,7 @@ fn the_page_says_what_the_json_says_of_every_stored_capture() {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (page, data) = page(&file);
         assert!(page.len() < 3_000_000, "{name}: {} bytes", page.len());
-        assert_eq!(data["report"], json(&file), "{name}");
+        assert_eq!(data["report"], report_of(&file), "{name}");
         let picture = &data["picture"];
         let rows = picture["exchanges"]["rows"].as_array().expect("a list");
         let (seen, exchanges) =
@@ -102,6 +102,75 @@ fn an_exchange_in_the_list_is_the_one_that_can_be_drawn() {
     }
 }
 
+/// Returns a step of a ladder as the page has it in brief.
+fn brief(step: &Value) -> Value {
+    let it = |name: &str| step[name].clone();
+    match step["step"].as_str() {
+        Some("segment") => {
+            json!([it("time_ns"), u8::from(it("from") == "server"), it("frame"), it("label")])
+        }
+        Some("gap") => {
+            let gap = ["duration_ns", "owner", "cause", "since_ns", "until_frame"].map(it);
+            json!([it("time_ns"), gap])
+        }
+        _ => json!([it("time_ns"), it("label")]),
+    }
+}
+
+#[test]
+fn listed_exchanges_are_drawn_as_in_the_terminal() {
+    let mut drawn = 0;
+    for name in ["nginx_nodelay_off.pcap", "loss_tail.pcap", "tls_handshakes.pcap"] {
+        let file = captures().join(name);
+        let (_, data) = page(&file);
+        let report = &data["report"];
+        let connections = data["picture"]["connections"].as_array().expect("a list");
+        let exchanges: u64 = connections
+            .iter()
+            .filter_map(|it| it["exchanges"].as_array())
+            .map(|it| it.len() as u64)
+            .sum();
+        assert_eq!(Some(exchanges), report["totals"]["exchanges"].as_u64(), "{name}");
+        for connection in connections {
+            let listed = report["connections"].as_array().expect("a list");
+            let is_its = |it: &&Value| it["first_frame"]["frame"] == connection["first"][1];
+            let number = listed.iter().find(is_its).expect("it is listed")["number"].to_string();
+            for exchange in connection["exchanges"].as_array().expect("a list") {
+                let (file, nth) = (file.display().to_string(), exchange["number"].to_string());
+                let output =
+                    tcpwhy(&[&file, "--connection", &number, "--exchange", &nth, "--json"]);
+                let ladder: Value = serde_json::from_slice(&output.stdout).expect("a ladder");
+                let steps = ladder["steps"].as_array().expect("steps").iter().map(brief);
+                assert_eq!(exchange["steps"], steps.collect::<Value>(), "{name}: {nth}");
+                drawn += 1;
+            }
+        }
+    }
+    assert!(drawn > 50, "{drawn} exchanges");
+}
+
+#[test]
+fn connections_without_a_finding_have_graphs() {
+    let (_, data) = page(&captures().join("nginx_nodelay_off-healthy.pcap"));
+    assert_eq!(data["picture"]["drawings"], json!([]));
+    let connections = data["picture"]["connections"].as_array().expect("a list");
+    assert!(!connections.is_empty());
+    assert!(connections.iter().all(|it| it["graphs"]["columns"]["frame"].is_string()));
+}
+
+#[test]
+fn a_finding_of_the_second_place_is_drawn_as_that_place_saw_it() {
+    let side = |name: &str| captures().join(name).display().to_string();
+    let (client, server) = (side("both_ends-client.pcap"), side("both_ends-server.pcap"));
+    let output = tcpwhy(&["report", &client, &server, "-o", "-", "--no-progress"]);
+    let data = data(&String::from_utf8(output.stdout).expect("UTF-8"))["runs"][0].take();
+    let proof = &data["report"]["findings"][0]["evidence"][0];
+    assert_eq!(proof["file"], *server);
+    let steps = data["picture"]["drawings"][0]["ladder"]["steps"].as_array().expect("steps");
+    let is_its = |it: &&Value| it["frame"] == proof["frame"] && it["file"] == 1;
+    assert!(steps.iter().any(|it| is_its(&it)), "{proof}: {steps:?}");
+}
+
 #[test]
 fn a_comparison_has_both_runs() {
     let side = |name: &str| captures().join(name).display().to_string();
@@ -115,7 +184,7 @@ fn a_comparison_has_both_runs() {
     let compared: Value = serde_json::from_slice(&output.stdout).expect("a comparison");
     assert_eq!(data["comparison"], compared);
     for (run, name) in data["runs"].as_array().expect("runs").iter().zip([before, after]) {
-        let report = json(Path::new(&name));
+        let report = report_of(Path::new(&name));
         assert_eq!(run["report"]["totals"], report["totals"], "{name}");
         assert_eq!(run["report"]["ledger"], report["ledger"], "{name}");
     }

@@ -285,6 +285,22 @@ fn the_ports_of_a_process_are_watched_and_its_end_is_said() {
 }
 
 #[test]
+fn used_up_ports_are_a_fault_though_no_packet_is_sent() {
+    let Some(mut place) = Place::new() else { return };
+    place.nginx();
+    let set = |range: &str| std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", range);
+    place.inside(|| set("40000 40019")).expect("a setting of the namespace");
+    let connect = || TcpStream::connect(("127.0.0.1", HEALTHY));
+    let _held: Vec<_> = (0..20).map(|_| place.inside(connect).expect("accepted")).collect();
+    assert!(place.inside(connect).is_err(), "no port is free");
+    let child = place.watch(&["--json", "--interval", "500ms", "--for", "2s"]);
+    let out = child.wait_with_output().expect("its output");
+    assert_eq!(out.status.code(), Some(1), "{}", stderr(&out));
+    let all = reports(&out);
+    assert_eq!(faults(&all[all.len() - 1])[0]["cause"], "port_exhaustion");
+}
+
+#[test]
 fn a_reader_that_has_seen_enough_ends_the_watch() {
     let Some(place) = Place::new() else { return };
     let mut child = place.watch(&["--json", "--interval", "200ms"]);

@@ -147,8 +147,21 @@ impl Flow {
         })
     }
 
+    /// Returns whether a segment of `side` carries the bytes from `left` to `right` behind others that it
+    /// had not been seen to send before.
+    fn joins(&self, side: Side, (left, right): (i64, i64)) -> bool {
+        self.segs.iter().enumerate().any(|(index, seg)| {
+            let covers = |it: &Seg| it.takes_space() && it.at <= seg.at && seg.at < it.end();
+            seg.from == side
+                && seg.at < left
+                && right <= seg.end()
+                && seg.at < self.sent(side, index)
+                && !self.by(side, index).any(covers)
+        })
+    }
+
     /// Returns whether the receiver of data of `side` reported duplicate bytes (D-SACK, RFC 2883) other
-    /// than the byte of a keep-alive.
+    /// than the byte of a keep-alive, and than those that were sent again behind missing ones.
     pub fn has_dsack(&self, side: Side) -> bool {
         let is_keep_alive = |ack: i64, (left, right): (i64, i64)| {
             let probes = |seg: &Seg| seg.len == 1 && seg.at == left;
@@ -157,7 +170,8 @@ impl Flow {
         self.by(side.peer(), self.segs.len()).any(|seg| {
             let (Some(ack), Some(first)) = (seg.ack, seg.sack.first()) else { return false };
             let within = |other: &(i64, i64)| other.0 <= first.0 && first.1 <= other.1;
-            first.0 < ack && !is_keep_alive(ack, *first) || seg.sack.iter().skip(1).any(within)
+            let is_dsack = first.0 < ack && !is_keep_alive(ack, *first);
+            (is_dsack || seg.sack.iter().skip(1).any(within)) && !self.joins(side, *first)
         })
     }
 

@@ -21,6 +21,11 @@ impl Room {
     pub const SCREENS: Room = Room { steps_max: 70, head: 24, tail: 10, gaps: 6 };
     /// Limits for part of a screen.
     pub const SHORT: Room = Room { steps_max: 22, head: 7, tail: 3, gaps: 2 };
+
+    /// Maximum number of steps of a ladder that is shown in full.
+    pub const fn steps(&self) -> usize {
+        self.steps_max
+    }
 }
 
 /// Replaces the steps between those that are shown by lines that summarise them. Named frames are

@@ -41,6 +41,8 @@ pub(crate) struct Followed {
     sites: Sites,
     connection: Option<Box<Connection>>,
     over: bool,
+    /// Number of segments after which the connection is left, if there is a bound.
+    segments_max: Option<usize>,
     rungs: Vec<Rung>,
     shared: Shared,
     window: Window,
@@ -84,6 +86,7 @@ impl Followed {
             sites: options.sites.clone(),
             connection: None,
             over: false,
+            segments_max: None,
             rungs: Vec::new(),
             shared: Shared::limited_to(options.window()),
             window: options.window(),
@@ -106,6 +109,11 @@ impl Followed {
     /// Makes the pass also keep the data of graphs.
     pub(crate) fn with_graph(self, graph: Graph) -> Self {
         Self { graph: Some(graph), ..self }
+    }
+
+    /// Makes the pass leave the connection after so many segments, as if it were over.
+    pub(crate) fn up_to(self, segments_max: usize) -> Self {
+        Self { segments_max: Some(segments_max), ..self }
     }
 
     /// Returns whether the connection is over.
@@ -146,6 +154,7 @@ impl Followed {
         if let Some(graph) = &mut self.graph {
             graph.segment(connection, segment, from, kind);
         }
+        self.over = self.segments_max.is_some_and(|most| self.rungs.len() >= most);
     }
 
     /// Processes an ICMP error about a packet of the flow.
@@ -176,11 +185,12 @@ impl Followed {
         connection.finish(&mut self.shared, &mut self.exchanges);
         let mut exchanges = self.exchanges.0;
         exchanges.sort_by_key(|exchange| (exchange.first.time_ns, exchange.first.frame));
+        let accounts = accounts(&exchanges, &self.reassigned);
         Some(Whole {
             connection,
             rungs: self.rungs,
             exchanges,
-            reassigned: self.reassigned,
+            accounts,
             lookup: self.lookup,
             window: self.shared.window,
             graph: self.graph,
@@ -194,13 +204,19 @@ pub(crate) struct Whole {
     rungs: Vec<Rung>,
     /// Exchanges of the connection, in the order in which they began.
     pub(crate) exchanges: Vec<Exchange>,
-    reassigned: Vec<Reassigned>,
+    /// The time of each exchange as the report has it.
+    accounts: Vec<Account>,
     lookup: Option<LookupReport>,
     window: Window,
     pub(crate) graph: Option<Graph>,
 }
 
 impl Whole {
+    /// Returns the first and the last frame of each exchange.
+    pub(crate) fn frames(&self) -> impl Iterator<Item = (FrameId, FrameId)> + '_ {
+        self.exchanges.iter().map(|it| (it.first.frame, it.last.frame))
+    }
+
     /// Returns the index of the exchange that `frame` belongs to.
     pub(crate) fn exchange_at(&self, frame: FrameId) -> Option<usize> {
         self.exchanges.iter().position(|exchange| {
@@ -228,9 +244,8 @@ impl Whole {
 
     /// Returns the ledger of each exchange as the report has it, and the slices of its drawing.
     pub(super) fn slices(&self) -> Vec<(Ledger, Vec<Slice>)> {
-        let accounts = accounts(&self.exchanges, &self.reassigned);
         let slices = |it: &Account| it.parts().iter().map(|part| part.slice).collect();
-        accounts.iter().map(|it| (it.ledger(), slices(it))).collect()
+        self.accounts.iter().map(|it| (it.ledger(), slices(it))).collect()
     }
 
     /// Returns the capture time at which the ladder of that exchange begins, ns.
@@ -258,7 +273,7 @@ impl Whole {
             connection: &self.connection,
             rungs: &self.rungs,
             exchanges: &self.exchanges,
-            reassigned: &self.reassigned,
+            accounts: &self.accounts,
             lookup: self.lookup.as_ref(),
         }
     }

@@ -1,9 +1,8 @@
 //! Draws segments and silences as steps of a ladder.
 
-use super::accounts::accounts;
 use super::named::NamedFrames;
 use crate::capture::FrameId;
-use crate::model::{Cause, LookupReport, Owner, Reassigned, Slice, Window, units};
+use crate::model::{Cause, LookupReport, Owner, Slice, Window, units};
 use crate::report::{Beyond, LadderStep, Step};
 use crate::tcp::{Account, Connection, Exchange, GapPlace, Kind, Part};
 use crate::wire::{Endpoint, Segment, SegmentFlags, Side, TcpFlags};
@@ -102,8 +101,8 @@ pub(super) struct Drawing<'a> {
     pub rungs: &'a [Rung],
     /// Exchanges of the connection, in the order in which they began.
     pub exchanges: &'a [Exchange],
-    /// What comparing all connections changed of their time.
-    pub reassigned: &'a [Reassigned],
+    /// The time of each exchange as the report has it.
+    pub accounts: &'a [Account],
     /// The look-up that the first exchange waited for.
     pub lookup: Option<&'a LookupReport>,
 }
@@ -222,13 +221,14 @@ impl Drawing<'_> {
     /// Returns the steps of a range of rungs, which is that of `exchange` if one was chosen.
     pub fn steps(&self, range: Range<usize>, exchange: Option<usize>) -> Vec<LadderStep> {
         let (lookup, start_ns) = (self.lookup.filter(|_| range.start == 0), self.first_ns(&range));
-        let rungs = self.rungs.get(range).unwrap_or(&[]);
+        let rungs = self.rungs.get(range.clone()).unwrap_or(&[]);
         let (Some(first), Some(last)) = (rungs.first(), rungs.last()) else { return Vec::new() };
         let span_ns = last.time_ns.saturating_sub(start_ns);
         let floor_ns = (span_ns / 100).clamp(GAP_MIN_FLOOR_NS, GAP_MAX_FLOOR_NS);
-        let gaps = self.gaps(exchange);
+        let gaps = self.gaps(&range, exchange);
+        let begun = self.exchanges.iter().enumerate().map(|(at, it)| (it.first.frame, at));
         let begins: HashMap<FrameId, usize> =
-            self.exchanges.iter().enumerate().map(|(at, it)| (it.first.frame, at)).collect();
+            begun.filter(|(frame, _)| (first.frame..=last.frame).contains(frame)).collect();
         let mut steps = lookup.map_or_else(Vec::new, |it| looked_up(it, first.time_ns, floor_ns));
         for rung in rungs {
             let time_ns = rung.time_ns.saturating_sub(start_ns);
@@ -263,14 +263,24 @@ impl Drawing<'_> {
         push(Step::Mark(format!("exchange {}: {kind}, {wall}", index + 1)));
     }
 
-    /// Returns the silences by the frame before which they are drawn, with their owners in the
-    /// report. A silence of several exchanges is drawn once: as `exchange` has it, or else the first of
-    /// them.
-    fn gaps(&self, exchange: Option<usize>) -> HashMap<FrameId, Vec<Drawn>> {
-        let accounts = accounts(self.exchanges, self.reassigned);
+    /// Returns whether the exchange with that index may have a part of its time drawn in `range`.
+    fn is_near(&self, index: usize, range: &Range<usize>) -> bool {
+        let exchange = &self.exchanges[index];
+        let before = self.rungs.get(range.start.saturating_sub(PEERS_MAX));
+        let behind = self.rungs.get(range.end.saturating_add(PEERS_MAX));
+        before.is_none_or(|rung| rung.frame <= exchange.last.frame)
+            && (exchange.connects || behind.is_none_or(|rung| exchange.first.frame <= rung.frame))
+    }
+
+    /// Returns the silences of `range` by the frame before which they are drawn, with their owners
+    /// in the report. A silence of several exchanges is drawn once: as `exchange` has it, or else the
+    /// first of them.
+    fn gaps(&self, range: &Range<usize>, exchange: Option<usize>) -> HashMap<FrameId, Vec<Drawn>> {
+        let accounts = self.accounts;
         let mut gaps = HashMap::new();
         let mut drawn = HashMap::new();
-        let others = (0..accounts.len()).filter(|at| Some(*at) != exchange);
+        let others =
+            (0..accounts.len()).filter(|at| Some(*at) != exchange && self.is_near(*at, range));
         for at in exchange.into_iter().chain(others) {
             for part in accounts.get(at).map_or(&[][..], Account::parts) {
                 if *drawn.entry(part.at.frame).or_insert(at) == at {

@@ -50,7 +50,8 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     report.findings.extend(findings);
     arrange(&mut report.findings, &report.totals);
     (report.connections, report.connections_omitted) = std::mem::take(&mut tally.worst).finish();
-    report.slowest = slowest(&mut tally, &report.findings);
+    report.slowest = std::mem::take(&mut tally.slowest).finish();
+    confirm(&mut report.slowest, &report.findings);
     tally.notes.exclude(report.findings.iter().map(|finding| finding.cause));
     count_noticed(&mut tally, report);
     report.observations.extend(tally.notes.observations());
@@ -95,11 +96,10 @@ impl<'a> Faults<'a> {
     }
 }
 
-/// Returns the slowest exchanges. A cause that an exchange seemed to have when it ended is removed
-/// if the whole capture does not confirm it.
-fn slowest(tally: &mut Tally, findings: &[Finding]) -> Vec<SlowExchange> {
-    let mut slowest = std::mem::take(&mut tally.slowest).finish();
-    for one in &mut slowest {
+/// Removes from exchanges the cause that each seemed to have when it ended, if `findings` do not confirm
+/// it.
+pub(crate) fn confirm(slowest: &mut [SlowExchange], findings: &[Finding]) {
+    for one in slowest {
         let concerns = |finding: &&Finding| {
             let shown = finding.evidence_flow.map(|(_, server)| server);
             finding.culprit.endpoint == one.server || shown == Some(one.server)
@@ -108,7 +108,6 @@ fn slowest(tally: &mut Tally, findings: &[Finding]) -> Vec<SlowExchange> {
             |cause: &Cause| findings.iter().filter(concerns).any(|it| it.cause == *cause);
         one.cause = one.cause.filter(is_found);
     }
-    slowest
 }
 
 /// Puts the findings in order: faults before costs, since a fault is more urgent than the time that

@@ -57,6 +57,7 @@ mod upstream_wait;
 mod words;
 mod worst;
 
+pub(crate) use assemble::confirm;
 pub use assemble::{arrange, assemble};
 pub use causes::delayed_ack::SEND_BUFFER as BLOCKED_BY_SEND_BUFFER;
 pub use causes::repair::{DROPPER, is_loss};

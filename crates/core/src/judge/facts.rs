@@ -140,6 +140,7 @@ impl Gap {
             ("that left some time after it", self.nagle.missed.to_string()),
             ("that left while another was unacknowledged", self.nagle.refuted.to_string()),
             ("that left so as the end of a larger write", self.nagle.ends_of_writes.to_string()),
+            ("that left so with an ACK that was due", self.nagle.with_due_acks.to_string()),
             ("late ACKs that it went on with", self.late_acks.prompt.to_string()),
             ("late ACKs that it went on after", self.late_acks.late.to_string()),
         ]

@@ -40,9 +40,9 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     need(ack.pure || gap.protocol.after_handshake, "the last ACK came with data")?;
     let full = "the ACK left data unacknowledged, or full segments filled the congestion window";
     need(other_holds || mixed, full)?;
-    let beside = "it may have ended with the ACK by chance, and the end of a larger write left beside \
-                  another small segment";
-    need(gap.nagle.ends_of_writes == 0 || gap.ends_with_ack_by_no_coincidence(), beside)?;
+    let beside = "it may have ended with the ACK by chance, and the end of a larger write, or what left \
+                  with an ACK that was due, left beside another small segment";
+    need(!gap.nagle.is_doubtful() || gap.ends_with_ack_by_no_coincidence(), beside)?;
     if gap.released() {
         return Ok(of_hold(rest_ns));
     }

@@ -1,13 +1,13 @@
 //! The picture as JSON, which a page contains beside the report. Times are relative to the
 //! capture's first frame, ns, so that they fit into a double.
 
-use super::{Drawing, ExchangeRow, Graphs, Picture, SetUps, columns};
+use super::{Drawing, DrawnConnection, ExchangeRow, Graphs, Picture, SetUps, columns};
 use crate::capture::FrameId;
 use crate::dns::{Lookup, LookupOutcome};
 use crate::graph::{Mark, Point};
 use crate::model::Report;
 use crate::model::units::endpoint;
-use crate::report::{json, manual_json};
+use crate::report::{Ladder, LadderStep, Step, json, manual_json};
 use serde_json::{Map, Value, json};
 use std::net::Ipv6Addr;
 
@@ -24,6 +24,8 @@ impl Picture {
                 "rows": self.exchanges.rows.iter().map(|it| exchange(it, zero_ns)).collect::<Vec<_>>(),
             },
             "drawings": self.drawings.iter().map(|it| drawing(it, zero_ns)).collect::<Vec<_>>(),
+            "connections":
+                self.connections.iter().map(|it| connection(it, zero_ns)).collect::<Vec<_>>(),
             "set_ups": self.set_ups.iter().map(|it| set_ups(it, zero_ns)).collect::<Vec<_>>(),
             "lookups": self.lookups.iter().map(|it| lookup(it, zero_ns)).collect::<Vec<_>>(),
             "lookups_omitted": self.lookups_omitted,
@@ -62,9 +64,64 @@ fn exchange(row: &ExchangeRow, zero_ns: u64) -> Value {
 fn drawing(drawing: &Drawing, zero_ns: u64) -> Value {
     json!({
         "finding": drawing.finding,
-        "ladder": json::ladder(&drawing.ladder),
+        "connection": drawing.connection.map(frame),
+        "ladder": ladder(&drawing.ladder),
         "graphs": drawing.graphs.as_ref().map(|it| graphs(it, zero_ns)),
     })
+}
+
+fn connection(drawn: &DrawnConnection, zero_ns: u64) -> Value {
+    let exchanges = drawn.exchanges.iter().map(|it| {
+        json!({
+            "row": [frame(it.row.0), it.row.1],
+            "number": it.number,
+            "start_ns": since(zero_ns, it.start_ns),
+            "steps": steps(&it.ladder),
+        })
+    });
+    json!({
+        "first": frame(drawn.first),
+        "client": endpoint(&drawn.ladder.client),
+        "server": endpoint(&drawn.ladder.server),
+        "start_ns": since(zero_ns, drawn.start_ns),
+        "steps": steps(&drawn.ladder),
+        "graphs": drawn.graphs.as_ref().map(|it| graphs(it, zero_ns)),
+        "exchanges": exchanges.collect::<Vec<_>>(),
+    })
+}
+
+/// Returns the ladder with the file of each frame that is not of the first.
+fn ladder(ladder: &Ladder) -> Value {
+    let mut value = json::ladder(ladder);
+    let written = value["steps"].as_array_mut().into_iter().flatten();
+    for (step, written) in ladder.steps.iter().zip(written) {
+        if let Step::Segment { frame, .. } = &step.step
+            && frame.file() > 0
+        {
+            written["file"] = json!(frame.file());
+        }
+    }
+    value
+}
+
+/// Returns the steps of a ladder, of which a page may have thousands, in brief: a mark is
+/// `[time_ns, label]`; a segment `[time_ns, side, frame, label]`, with the file if that is not the
+/// first; a silence `[time_ns, [duration_ns, owner, cause, since_ns, until_frame]]`.
+fn steps(ladder: &Ladder) -> Value {
+    let brief = |it: &LadderStep| match &it.step {
+        Step::Segment { from, frame, label } if frame.file() == 0 => {
+            json!([it.time_ns, *from as usize, frame.number(), label])
+        }
+        Step::Segment { from, frame, label } => {
+            json!([it.time_ns, *from as usize, frame.number(), label, frame.file()])
+        }
+        Step::Gap { duration_ns, owner, cause, beyond } => {
+            let (cause, until) = (cause.map(|it| it.id()), beyond.until.map(FrameId::number));
+            json!([it.time_ns, [duration_ns, owner.id(), cause, beyond.since_ns, until]])
+        }
+        Step::Mark(label) => json!([it.time_ns, label]),
+    };
+    ladder.steps.iter().map(brief).collect()
 }
 
 /// Bits of a point's `flags` column.
@@ -105,12 +162,15 @@ fn graphs(graphs: &Graphs, zero_ns: u64) -> Value {
     let acks = points.iter().map(|it| it.ack.map_or(0, |ack| ack - bases[1 - it.from as usize]));
     // A window whose scale was not captured is unknown, which is encoded as the maximum.
     let windows = points.iter().map(|it| it.window_bytes.unwrap_or(u64::MAX));
+    let is_one = points.iter().all(|it| it.frame.file() == 0);
+    let files = (!is_one).then(|| columns::u16s(points.iter().map(|it| it.frame.file().into())));
     json!({
         "exchange_ms": [ms(graphs.exchange_ns.0), ms(graphs.exchange_ns.1)],
         "left_out": graphs.left_out,
         "seq_first": bases,
         "columns": {
             "time_ms": columns::f64s(points.iter().map(|it| ms(it.time_ns))),
+            "file": files,
             "frame": columns::u32s(points.iter().map(|it| it.frame.number())),
             "flags": columns::u16s(points.iter().map(flags)),
             "seq": columns::u32s(seqs),

@@ -10,7 +10,7 @@ use super::names::{self, LOOKUPS_MAX};
 use super::{Analysis, Batch, Control, Found, Options};
 use crate::capture::{Block, InputSummary};
 use crate::findings::{self, Tally};
-use crate::model::{Report, Watched, Window};
+use crate::model::{Cause, Finding, Latency, Report, SlowExchange, Watched, Window};
 use crate::wire::FlowKey;
 use std::collections::VecDeque;
 
@@ -21,6 +21,19 @@ const IDLE_MAX_NS: u64 = (7_200 + 9 * 75) * 1_000_000_000;
 
 /// Least number of look-ups kept of an interval, however many intervals there are.
 const LOOKUPS_MIN: usize = 1 << 8;
+
+/// The exchanges that ended in one interval.
+#[derive(Clone, Debug, Default)]
+pub struct Interval {
+    /// Number of exchanges.
+    pub exchanges: u64,
+    /// Their latency.
+    pub latency: Latency,
+    /// Those that took longest, in descending order (bounded).
+    pub slowest: Vec<SlowExchange>,
+    /// The causes, of those that were found in the window, that the interval shows.
+    pub causes: Vec<Cause>,
+}
 
 /// A diagnosis on the calling thread. Memory grows with open connections and with the number of
 /// intervals kept, not with packets.
@@ -94,6 +107,24 @@ impl Sliding {
     pub fn report(&self, inputs: &[InputSummary]) -> Report {
         let since_ns = self.window.iter().find_map(|found| found.overview.first_ns);
         self.report_of(Found::default(), since_ns.unwrap_or(u64::MAX), inputs)
+    }
+
+    /// Returns the exchanges that ended in the last interval, and the causes of `findings` that they show.
+    pub fn last(&self, findings: &[Finding], inputs: &[InputSummary]) -> Interval {
+        let Some(found) = self.window.back() else { return Interval::default() };
+        let Analysis { control, options, .. } = &self.analysis;
+        let mut slowest = found.tally.slowest.clone().finish();
+        findings::confirm(&mut slowest, findings);
+        // Some causes show in single exchanges, and others only in all of the interval together.
+        let own = found.clone().report(options, control.observed(), inputs);
+        let is_shown = |cause: &Cause| {
+            own.findings.iter().any(|it| it.cause == *cause)
+                || found.tally.causes.keys().any(|key| key.cause == *cause)
+        };
+        let mut causes: Vec<Cause> = findings.iter().map(|it| it.cause).filter(is_shown).collect();
+        causes.sort_unstable();
+        causes.dedup();
+        Interval { exchanges: own.totals.exchanges, latency: own.latency, slowest, causes }
     }
 
     /// Returns the report of the whole time, including open connections.

@@ -109,6 +109,11 @@ impl<'a> Page<'a> {
         self.text
     }
 
+    /// Writes another page of the same look.
+    pub fn embed(&mut self, page: &str) {
+        self.text.push_str(page);
+    }
+
     /// Writes an empty line, unless the page is empty or ends with one.
     pub fn gap(&mut self) {
         if !self.text.is_empty() && !self.text.ends_with("\n\n") {

@@ -24,5 +24,5 @@ pub use ladder::{Beyond, Ladder, LadderStep, Named, Step};
 pub use layout::{Page, columns_of, cut, left, right};
 pub use manual::{manual_json, render_case, render_manual};
 pub use phrases::{Fix, Phrases};
-pub use style::{Glyphs, Look, Paint, inert};
+pub use style::{Glyphs, Look, Paint, inert, pieces};
 pub use why::{Decided, Why};

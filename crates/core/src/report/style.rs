@@ -94,6 +94,9 @@ impl Look {
                 '–' | '—' | '─' | '−' => ascii.push('-'),
                 '§' => ascii.push_str("sec. "),
                 '▶' => ascii.push('>'),
+                '▲' => ascii.push('^'),
+                '↑' => ascii.push_str("Up"),
+                '↓' => ascii.push_str("Down"),
                 '◀' => ascii.push('<'),
                 '│' | '┊' => ascii.push('|'),
                 '█' | '▓' | '▒' | '░' => ascii.push('#'),
@@ -105,18 +108,46 @@ impl Look {
     }
 }
 
-/// Codes that begin and end the styles of [`Paint`].
-const CODES: [&str; 9] = [
-    "\x1b[0m",
-    "\x1b[1m",
-    "\x1b[90m",
-    "\x1b[1;31m",
-    "\x1b[33m",
-    "\x1b[32m",
-    "\x1b[36m",
-    "\x1b[31m",
-    "\x1b[34m",
+/// Codes that begin and end the styles of [`Paint`]: the first ends each.
+const CODES: [(&str, Option<Paint>); 9] = [
+    ("\x1b[0m", None),
+    ("\x1b[1m", Some(Paint::Bold)),
+    ("\x1b[90m", Some(Paint::Dim)),
+    ("\x1b[1;31m", Some(Paint::Fault)),
+    ("\x1b[33m", Some(Paint::Cost)),
+    ("\x1b[32m", Some(Paint::Good)),
+    ("\x1b[36m", Some(Paint::Code)),
+    ("\x1b[31m", Some(Paint::Segment(0))),
+    ("\x1b[34m", Some(Paint::Segment(3))),
 ];
+
+/// Returns the code of a style at the begin of `text`, and the style; its end is `None`.
+fn code_at(text: &str) -> Option<(&'static str, Option<Paint>)> {
+    CODES.into_iter().find(|(code, _)| text.starts_with(code))
+}
+
+/// Divides a line of a coloured page into its pieces, each with its style, without the codes. Styles that
+/// look alike are not told apart.
+pub fn pieces(line: &str) -> Vec<(Option<Paint>, &str)> {
+    let (mut pieces, mut paint, mut rest) = (Vec::new(), None, line);
+    let (mut begin, mut at) = (0, 0);
+    while let Some(found) = rest.find('\x1b') {
+        at += found;
+        let (length, next) = match code_at(&line[at..]) {
+            Some((code, next)) => (code.len(), next),
+            None => (1, paint),
+        };
+        if length > 1 {
+            pieces.push((paint, &line[begin..at]));
+            begin = at + length;
+        }
+        (paint, at) = (next, at + length);
+        rest = &line[at..];
+    }
+    pieces.push((paint, &line[begin..]));
+    pieces.retain(|(_, text)| !text.is_empty());
+    pieces
+}
 
 /// Returns `text` with every character that would be interpreted, not shown, replaced by its escape
 /// in JSON, which does not change what a JSON document says. The characters in `layout` are kept;
@@ -127,8 +158,8 @@ pub fn inert<'t>(text: &'t str, layout: &[char], coloured: bool) -> Cow<'t, str>
     let (shown, mut rest) = text.split_at(first);
     let mut inert = String::from(shown);
     while let Some(char) = rest.chars().next() {
-        let code = CODES.iter().find(|code| coloured && rest.starts_with(**code));
-        let length = code.map_or(char.len_utf8(), |code| code.len());
+        let code = code_at(rest).filter(|_| coloured);
+        let length = code.map_or(char.len_utf8(), |(code, _)| code.len());
         if code.is_some() || is_shown(char) {
             inert.push_str(&rest[..length]);
         } else {
@@ -172,6 +203,11 @@ mod tests {
             let text = look.paint(paint, "µs →");
             assert_eq!(inert(&text, &[], true), text);
             assert!(!inert(&text, &[], false).contains('\x1b'));
+            let line = format!("a {text} b");
+            let [(None, "a "), (Some(style), "µs →"), (None, " b")] = pieces(&line)[..] else {
+                panic!("{:?}", pieces(&line));
+            };
+            assert_eq!(code(style), code(paint));
         }
         let hostile = "a\x1b]0;x\x07\x1b[2J\x1b[8m\u{9b}31m\u{202e}\r\nb";
         let shown = "a\\u001b]0;x\\u0007\\u001b[2J\\u001b[8m\\u009b31m\\u202e\\u000d\nb";

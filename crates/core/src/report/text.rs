@@ -82,6 +82,13 @@ pub fn answer(report: &Report) -> Vec<String> {
     answer::texts(report)
 }
 
+/// Renders one finding in full.
+pub fn finding(report: &Report, finding: &Finding, look: &Look) -> String {
+    let mut page = Page::new(look);
+    write_finding(&mut page, report, finding);
+    page.finish()
+}
+
 /// Writes one finding in full.
 pub(super) fn write_finding(page: &mut Page<'_>, report: &Report, finding: &Finding) {
     finding::render(page, report, finding, &Phrases::of(finding));

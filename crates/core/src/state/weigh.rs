@@ -13,7 +13,8 @@ use std::net::SocketAddr;
 /// confidence, and names causes that only the state can distinguish. Findings that were weighed
 /// before are not changed.
 pub fn weigh(report: &mut Report, state: &State) {
-    for finding in report.findings.iter_mut().filter(|finding| finding.state.is_empty()) {
+    for finding in &mut report.findings {
+        // A queue that was full overrules what another reading, a moment before or after, said.
         rename(finding, state);
         if finding.state.is_empty() {
             for evidence in evidence_for(finding, state) {

@@ -159,6 +159,16 @@ impl SenderClock {
         }
     }
 
+    /// Begins anew with `segment`, which answers a packet that passed the vantage `ns` before it, if the
+    /// timestamps so far say that it was on its way for longer: they run by another clock.
+    #[inline]
+    pub fn check_answer(&mut self, segment: &Segment, ns: u64) {
+        if self.queued_ns() > ns {
+            *self = Self::default();
+            self.observe_packet(segment);
+        }
+    }
+
     /// Records the timestamp of the packet `segment`, if it has one.
     #[inline]
     pub fn observe_packet(&mut self, segment: &Segment) {
@@ -243,6 +253,23 @@ mod tests {
         assert_eq!(clock.queued_ns(), 0);
         clock.observe(7_150, 1_000_000_000 + 180_000_000);
         assert!(clock.queued_ns().abs_diff(30_000_000) < 2_000_000);
+    }
+
+    #[test]
+    fn an_answer_that_came_sooner_than_its_delay_begins_the_clock_anew() {
+        let packet = |tsval, time_ns| {
+            let facts = SegmentFlags(SegmentFlags::TIMESTAMPS);
+            Segment { tsval, time_ns, facts, ..Segment::default() }
+        };
+        let mut clock = SenderClock::default();
+        clock.observe_packet(&packet(1_000, 0));
+        let answer = packet(1_700, 1_000_000_000);
+        clock.observe_packet(&answer);
+        assert!(clock.queued_ns() > 250_000_000);
+        clock.check_answer(&answer, 300_000_000);
+        assert!(clock.queued_ns() > 250_000_000, "it may have been under way for so long");
+        clock.check_answer(&answer, 5_000_000);
+        assert_eq!(clock.queued_ns(), 0);
     }
 
     /// Returns the least delay that the last of these packets shows, ms; each has its timestamp, with

@@ -332,6 +332,14 @@ impl Connection {
         {
             self.senders[side].clock.bound_first(segment.time_ns.saturating_sub(syn_ns));
         }
+        if side == Side::Client
+            && self.setup.syn_acks > 0
+            && !self.setup.is_established()
+            && segment.flags.has(TcpFlags::ACK)
+        {
+            let ns = segment.time_ns.saturating_sub(self.setup.syn_ack_last_ns());
+            self.senders[side].clock.check_answer(segment, ns);
+        }
         if side == Side::Client && self.setup.other_syn_acks() > 0 {
             self.adopt_other_answer(segment);
         }

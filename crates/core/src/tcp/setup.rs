@@ -1,14 +1,16 @@
 //! The three-way handshake (RFC 9293 §3.5): its retransmissions and its duration.
 
+mod split;
 mod steps;
 mod syn;
 
 use crate::judge::thresholds::{HABIT_MIN, RTO_INITIAL_NS, RTO_MIN_NS};
-use crate::model::{Cause, Owner, Sighting};
+use crate::model::{Cause, Sighting};
 use crate::tcp::path::Path;
-use crate::tcp::thresholds::{ACK_WITHIN_NS, HANDSHAKE_WAITED_FOR_NS};
+use crate::tcp::thresholds::ACK_WITHIN_NS;
 use crate::wire::{Segment, Side, TcpFlags};
-use steps::{HandshakeStep, Steps};
+pub use split::Split;
+use steps::{FirstSegment, HandshakeStep, Steps};
 pub use syn::{Syn, SynMarks};
 
 /// The TTLs with which systems begin: Linux and macOS, Windows, others.
@@ -87,29 +89,6 @@ struct Repeated {
     rejected: bool,
 }
 
-/// Time of the set-up by owner.
-#[derive(Clone, Copy, Debug)]
-pub struct Split {
-    /// Its parts, one after the other: owner, start and end, ns.
-    pub spans: [(Owner, u64, u64); 4],
-    /// Time after the set-up, which is the client's own and delays nothing, ns.
-    pub rested_ns: u64,
-}
-
-impl Default for Split {
-    fn default() -> Self {
-        Self { spans: [(Owner::Connect, 0, 0); 4], rested_ns: 0 }
-    }
-}
-
-impl Split {
-    /// Time that repeated SYNs and SYN-ACKs took, ns.
-    pub fn repeated_ns(&self) -> u64 {
-        let repeated = self.spans.iter().filter(|(owner, ..)| *owner == Owner::SynRetransmit);
-        repeated.map(|(_, from_ns, to_ns)| to_ns.saturating_sub(*from_ns)).sum()
-    }
-}
-
 impl Setup {
     /// Processes a segment of the client.
     pub fn client(&mut self, segment: &Segment) {
@@ -146,6 +125,14 @@ impl Setup {
                 let of_first = |tsecr| again.len() < TIMES_MAX && !again.contains(&tsecr);
                 repeated.acks_earlier = segment.echoes().is_some_and(of_another);
                 repeated.acks_first = segment.echoes().is_some_and(of_first);
+            }
+            if !self.steps.has(HandshakeStep::Ack)
+                && segment.payload_len > 0
+                && here.time_ns.saturating_sub(self.syn_ack_last_ns()) > RTO_INITIAL_NS
+            {
+                // No host holds an ACK back for longer than half a second (RFC 1122 §4.2.3.2), and a
+                // server repeats a SYN-ACK that is not acknowledged (RFC 6298 §2.1).
+                self.steps.first = FirstSegment::FollowsAck;
             }
             self.steps.note(HandshakeStep::Ack, here);
         }
@@ -188,7 +175,7 @@ impl Setup {
             syn_again: repeated.and_then(|repeated| repeated.syn.known()),
             syn_ack: self.steps.get(HandshakeStep::SynAck),
             syn_ack_again: repeated.and_then(|repeated| repeated.syn_ack.known()),
-            ack: self.steps.get(HandshakeStep::Ack),
+            ack: self.steps.get(HandshakeStep::Ack).filter(|_| self.has_ack()),
         }
     }
 
@@ -236,7 +223,8 @@ impl Setup {
         self.steps.has(HandshakeStep::Ack)
     }
 
-    /// Time of the client's ACK, ns.
+    /// Time of the client's first segment after the SYN-ACK, ns, which is the ACK of the handshake, or
+    /// follows that.
     pub fn established_ns(&self) -> Option<u64> {
         self.steps.get(HandshakeStep::Ack).map(|ack| ack.time_ns)
     }
@@ -389,6 +377,7 @@ impl Setup {
     pub fn reject_answer(&mut self) {
         self.steps.forget_answer();
         (self.syn_acks, self.refused, self.confirmed) = (0, false, false);
+        self.steps.first = FirstSegment::default();
         let repeated = self.repeated.get_or_insert_default();
         repeated.rejected = true;
         repeated.syn_acks_ns.clear();
@@ -505,7 +494,8 @@ impl Setup {
     #[inline]
     pub fn times(&self, side: Side) -> bool {
         let (toward, back, times) = self.leg(side);
-        times == 1 && self.steps.has(toward) && self.steps.has(back)
+        let is_answer = side == Side::Server || self.has_ack();
+        times == 1 && is_answer && self.steps.has(toward) && self.steps.has(back)
     }
 
     /// Round trip of the handshake between the vantage and `side`, ns.
@@ -521,39 +511,6 @@ impl Setup {
             Side::Server => (HandshakeStep::Syn, HandshakeStep::SynAck, self.syns),
             Side::Client => (HandshakeStep::SynAck, HandshakeStep::Ack, self.syn_acks),
         }
-    }
-
-    /// Returns whether an exchange that begins at `start_ns` had to wait for the handshake.
-    pub fn waited_for(&self, start_ns: u64, rtt_client_ns: u64) -> bool {
-        let Some(_) = self.syn_first_ns() else { return false };
-        let done_ns = self.established_ns().unwrap_or(start_ns).max(self.syn_ack_last_ns());
-        !self.claimed && start_ns.saturating_sub(done_ns) <= HANDSHAKE_WAITED_FOR_NS + rtt_client_ns
-    }
-
-    /// Splits the time of the set-up until `until_ns` (the first byte of the request) among its
-    /// owners.
-    pub fn split(&self, until_ns: u64, rtt_client_ns: u64) -> Split {
-        let Some(first_ns) = self.syn_first_ns() else { return Split::default() };
-        let answered_ns = self.syn_ack_first_ns().unwrap_or(until_ns).min(until_ns);
-        let sent_ns = self.syn_last_ns().min(answered_ns).max(first_ns);
-        let acked_ns = self.established_ns().unwrap_or(until_ns).min(until_ns);
-        let last_answer_ns = match self.is_answered_late(acked_ns, rtt_client_ns) {
-            true => answered_ns,
-            false => self
-                .syn_ack_last_ns()
-                .max(self.unheard_until_ns().unwrap_or(0))
-                .clamp(answered_ns, until_ns),
-        };
-        let rested_ns = (until_ns - last_answer_ns).saturating_sub(rtt_client_ns);
-        // The SYN-ACK may have been captured before the SYN.
-        let acking_ns = last_answer_ns + first_ns.saturating_sub(answered_ns);
-        let spans = [
-            (Owner::SynRetransmit, first_ns, sent_ns),
-            (Owner::Connect, sent_ns, answered_ns),
-            (Owner::SynRetransmit, answered_ns, last_answer_ns),
-            (Owner::Connect, acking_ns, until_ns - rested_ns),
-        ];
-        Split { spans, rested_ns }
     }
 
     /// Cause of the part of the set-up that retransmissions took.

@@ -60,6 +60,8 @@ pub struct At {
     pub server_closed: bool,
     /// What the exchanges record.
     pub recording: Recording,
+    /// Time for which the segment was queued before the vantage, as its timestamp shows, ns.
+    pub queued_ns: u64,
 }
 
 /// The exchanges of one connection that are not yet over.
@@ -84,6 +86,8 @@ pub struct Timeline {
     /// the server sends.
     pub is_interrupted: bool,
     begun: Begun,
+    /// See [`Timeline::anticipate`].
+    anticipated: bool,
     /// See [`Timeline::is_one_way`].
     one_way: bool,
 }
@@ -235,12 +239,14 @@ impl Timeline {
                 self.response_end(at, at.position + u64::from(extent.message));
             }
             Mark::HandshakeStart => {
-                self.retire_endless(at.rtt_client_ns);
-                // The client goes on with TLS after an answer in plain text.
-                if !self.exchanges.queue.is_empty() {
-                    self.retire_answered(at);
+                if !self.take_anticipated(at) {
+                    self.retire_endless(at.rtt_client_ns);
+                    // The client goes on with TLS after an answer in plain text.
+                    if !self.exchanges.queue.is_empty() {
+                        self.retire_answered(at);
+                    }
+                    self.open(at, setup);
                 }
-                self.open(at, setup);
                 if let Some(exchange) = self.exchanges.queue.back_mut() {
                     exchange.in_handshake = true;
                     exchange.kind = "TLS handshake".into();
@@ -280,7 +286,7 @@ impl Timeline {
         }
         let event_came = self.begun == Begun::Event;
         let after_handshake = self.exchanges.is_ready() && !at.rests;
-        if !after_handshake {
+        if !after_handshake && !self.take_anticipated(at) {
             if !self.exchanges.queue.is_empty() {
                 self.retire_answered(at);
             }
@@ -346,9 +352,13 @@ impl Timeline {
             let path_ns = waited_ns.min(at.rtt_server_ns);
             let way = Slice::plain(Owner::Path, path_ns);
             exchange.ledger.add(way, GapPlace::of_both(ready_ns, at.seen.frame));
-            let own = Slice::of(Owner::Server, Cause::ServerThink, waited_ns - path_ns);
-            let gap = Gap::between(Side::Server, ready_ns + path_ns, at.time_ns, ack, at.seen);
+            let queued_ns = at.queued_ns.min(waited_ns - path_ns);
+            let own = Slice::of(Owner::Server, Cause::ServerThink, waited_ns - path_ns - queued_ns);
+            let left_ns = at.time_ns - queued_ns;
+            let gap = Gap::between(Side::Server, ready_ns + path_ns, left_ns, ack, at.seen);
             exchange.attribute(&own, &Gap { turn: Turn::Answers, ..gap });
+            let queue = Slice::plain(Owner::Queueing, queued_ns);
+            exchange.ledger.add(queue, GapPlace::of_both(left_ns, at.seen.frame));
         }
     }
 

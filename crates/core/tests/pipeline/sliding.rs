@@ -158,3 +158,29 @@ fn later(mut bytes: Vec<u8>) -> Vec<u8> {
     }
     bytes
 }
+
+#[test]
+fn the_last_interval_has_its_own_exchanges_and_the_causes_in_it() {
+    let nagle = |path: &PathBuf| at_once(&std::fs::read(path).expect("a capture")).findings;
+    let is_nagle = |path: &PathBuf| {
+        path.to_string_lossy().contains("nagle")
+            && nagle(path).iter().any(|it| it.cause == Cause::NagleDelayedAck)
+    };
+    let path = stored().into_iter().find(is_nagle);
+    let bytes = std::fs::read(path.expect("a capture of it")).expect("a capture");
+    let (mut all, set) = sliding(&bytes, 1 << 20, usize::MAX);
+    all.cut();
+    let report = all.report(set.inputs());
+    let last = all.last(&report.findings, set.inputs());
+    assert!(last.exchanges > 0 && last.exchanges <= report.totals.exchanges);
+    assert!(last.causes.contains(&Cause::NagleDelayedAck), "{:?}", last.causes);
+    assert!(last.slowest.is_sorted_by(|one, next| one.wall_ns >= next.wall_ns));
+    assert!(last.slowest.iter().any(|it| it.cause == Some(Cause::NagleDelayedAck)));
+    assert!(
+        all.last(&[], set.inputs()).slowest.iter().all(|it| it.cause.is_none()),
+        "nothing is found"
+    );
+    all.cut();
+    let none = all.last(&report.findings, set.inputs());
+    assert_eq!((none.exchanges, none.slowest.len(), none.causes.len()), (0, 0, 0));
+}

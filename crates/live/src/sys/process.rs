@@ -173,18 +173,18 @@ static MODES: OnceLock<libc::termios> = OnceLock::new();
 /// Makes the terminal at standard input pass each key at once and not show it (termios(3)). Ctrl-C
 /// stays a signal; the keys that stop or abort a process, which would leave it so, have no effect.
 /// Does nothing if standard input is no terminal, or if it controls this process and has it in the
-/// background, where a change of the modes would stop it.
-pub fn silence_keys() {
+/// background, where a change of the modes would stop it. Returns whether keys can be read.
+pub fn silence_keys() -> bool {
     // SAFETY: both calls only read.
     let (foreground, own) = unsafe { (libc::tcgetpgrp(0), libc::getpgrp()) };
     if foreground >= 0 && foreground != own {
-        return;
+        return false;
     }
     // SAFETY: all bytes zero are a valid `termios`.
     let mut modes: libc::termios = unsafe { std::mem::zeroed() };
     // SAFETY: it writes one `termios`.
     if unsafe { libc::tcgetattr(0, &raw mut modes) } < 0 {
-        return;
+        return false;
     }
     let before = *MODES.get_or_init(|| modes);
     modes = before;
@@ -194,7 +194,7 @@ pub fn silence_keys() {
         modes.c_cc[key] = libc::_POSIX_VDISABLE;
     }
     // SAFETY: it reads one `termios`.
-    unsafe { libc::tcsetattr(0, libc::TCSANOW, &raw const modes) };
+    unsafe { libc::tcsetattr(0, libc::TCSANOW, &raw const modes) == 0 }
 }
 
 /// Restores the modes that [`silence_keys`] changed. It may be called in a signal handler.
@@ -205,14 +205,11 @@ pub fn restore_keys() {
     }
 }
 
-/// Reads the keys that were typed since, without waiting; none unless [`silence_keys`] had a terminal.
-pub fn typed_keys(buffer: &mut [u8]) -> &[u8] {
-    if MODES.get().is_none() {
-        return &[];
-    }
-    // SAFETY: the kernel writes at most the length of the buffer.
-    let read = unsafe { libc::read(0, buffer.as_mut_ptr().cast(), buffer.len()) };
-    &buffer[..usize::try_from(read).unwrap_or(0)]
+/// Returns whether standard input has something to read, or is closed.
+pub fn has_typed_keys() -> bool {
+    let mut stdin = libc::pollfd { fd: 0, events: libc::POLLIN, revents: 0 };
+    // SAFETY: the kernel reads and writes one `pollfd`.
+    unsafe { libc::poll(&raw mut stdin, 1, 0) > 0 }
 }
 
 /// Returns the CPU time of this process so far: of all threads, user and system.

@@ -208,8 +208,7 @@ impl Port {
 
     /// Returns the id of an unanswered query that is the same as this one.
     fn id_of_same(&self, query: &Query) -> Option<u16> {
-        let is_same =
-            |it: &Query| it.name == query.name && it.record_type == query.record_type;
+        let is_same = |it: &Query| it.name == query.name && it.record_type == query.record_type;
         let same = self.unanswered.iter().find(|(_, it)| is_same(it)).filter(|_| self.repeats);
         same.map(|(id, _)| *id)
     }

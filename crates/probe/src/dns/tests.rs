@@ -338,7 +338,8 @@ fn an_answer_after_the_timeout_is_taken_by_the_second_query() {
     let types = config.address_types();
     let budget = Budget::new(survey_limits("db.lab", &types, &config, 2));
     let survey = survey("db.lab", &types, &config, 2, &budget);
-    let late_ns = |round: usize| survey.servers[0].rounds[round].queries[0].late.as_ref().unwrap().took_ns;
+    let late_ns =
+        |round: usize| survey.servers[0].rounds[round].queries[0].late.as_ref().unwrap().took_ns;
     let is_late = |ns: u64| (1_400_000_000..2_400_000_000).contains(&ns);
     assert!(is_late(late_ns(0)) && is_late(late_ns(1)), "{survey:?}");
     let expected = expect("db.lab", &types, &config, &survey.first());

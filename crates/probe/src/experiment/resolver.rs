@@ -111,7 +111,8 @@ mod tests {
             usual_status: None,
         };
         let until = Instant::now() + Duration::from_secs(20);
-        let bounds = Bounds { pairs_max: 24, until, floor_ns: 5_000_000, at_once: 1, request_ns: 0 };
+        let bounds =
+            Bounds { pairs_max: 24, until, floor_ns: 5_000_000, at_once: 1, request_ns: 0 };
         let others = Others { resolvers, ..Others::default() };
         make(Kind::Resolver, &subject, &others, &bounds, &mut Coin::new(1))
     }

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// Both ends of a pseudo-terminal: the user's and the program's.
 fn terminal() -> (File, OwnedFd) {
     let (mut user, mut program) = (-1, -1);
-    let size = libc::winsize { ws_row: 12, ws_col: 60, ws_xpixel: 0, ws_ypixel: 0 };
+    let size = size(60, 12);
     let none = std::ptr::null_mut();
     // SAFETY: it writes two descriptors, which nothing else owns, and reads one `winsize`.
     unsafe {
@@ -15,6 +15,18 @@ fn terminal() -> (File, OwnedFd) {
         assert_eq!(libc::openpty(&raw mut user, &raw mut program, none, none.cast(), size), 0);
         (File::from_raw_fd(user), OwnedFd::from_raw_fd(program))
     }
+}
+
+fn size(columns: u16, rows: u16) -> libc::winsize {
+    libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+/// Gives the terminal another size.
+fn resize(user: &File, columns: u16, rows: u16) {
+    let size = size(columns, rows);
+    // SAFETY: it reads one `winsize`.
+    let result = unsafe { libc::ioctl(user.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+    assert_eq!(result, 0);
 }
 
 /// Local modes of the terminal: whether it echoes, and waits for whole lines.
@@ -62,8 +74,20 @@ fn keys_are_not_echoed_and_the_terminal_is_restored() {
             |text: &str| String::from_utf8_lossy(&shown.lock().expect("a lock")).contains(text);
         wait_for("the cause is shown", || has("nagle_delayed_ack"));
         assert_eq!(modes(&program) & (libc::ECHO | libc::ICANON), 0, "{name}");
-        user.write_all(b"ZZZ ").expect("typed");
+        let mut type_keys = |keys: &[u8]| user.write_all(keys).expect("typed");
+        type_keys(b"ZZZ ");
         wait_for("it freezes", || has("FROZEN"));
+        type_keys(b"?");
+        wait_for("the keys are listed", || has("another list"));
+        // An arrow as both modes of a terminal send it (xterm's DECCKM).
+        type_keys(b"q\x1b[B\x1bOA\r");
+        wait_for("details are shown", || has("as of"));
+        type_keys(b"q/nosuchrow");
+        wait_for("the filter is shown", || has("nosuchrow_"));
+        type_keys(b"\x1b");
+        assert!(!has("by urgency"), "{name}: there is no room for titles");
+        resize(&user, 100, 30);
+        wait_for("the page has the new size", || has("by urgency"));
         end(&mut user, &child);
         let status = child.wait().expect("it ends");
         assert_eq!(status.code(), Some(1), "{name}");

@@ -12,6 +12,10 @@ pub struct NagleEvidence {
     /// segment was unacknowledged. Systems that apply the algorithm to a whole write send it so, Linux
     /// only without the algorithm.
     pub ends_of_writes: u32,
+    /// Number of times that a small segment left while another was unacknowledged and was the first to
+    /// acknowledge data of the peer. BSD systems send what they have with an ACK that is due, Linux only
+    /// without the algorithm.
+    pub with_due_acks: u32,
     /// Number of times that a small segment left with the ACK for which it seems to have waited.
     pub holds: u32,
     /// Number of times that such a segment left only some time after that ACK.
@@ -105,6 +109,7 @@ impl NagleEvidence {
     pub const NONE: Self = Self {
         refuted: 0,
         ends_of_writes: 0,
+        with_due_acks: 0,
         holds: 0,
         missed: 0,
         nearly: 0,
@@ -137,6 +142,12 @@ impl NagleEvidence {
     /// Returns whether the sender has broken Nagle's rule: from then on it does not follow it.
     pub fn is_refuted(&self) -> bool {
         self.refuted > 0
+    }
+
+    /// Returns whether the sender has sent small segments beside others as some systems do with the
+    /// algorithm, and Linux only without it.
+    pub fn is_doubtful(&self) -> bool {
+        self.ends_of_writes > 0 || self.with_due_acks > 0
     }
 
     /// Returns whether the sender has broken Nagle's rule and nothing shows that it followed the rule

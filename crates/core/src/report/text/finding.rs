@@ -1,5 +1,6 @@
 //! One finding: culprit, cost, description, evidence, similar causes, fixes, and how to check them.
 
+use super::sums::overlap;
 use super::{counted, join};
 use crate::model::template::show;
 use crate::model::units::endpoint_or_others;
@@ -54,7 +55,9 @@ fn heading(page: &mut Page<'_>, report: &Report, finding: &Finding) {
         let has = |fact: &str| finding.facts.iter().any(|(name, _)| *name == fact);
         let is_cut = has("all_silent") && !has("waiting_ns");
         let least = if is_cut { "at least " } else { "" };
-        facts.push(format!("cost {least}{} of {whole}", units::duration(finding.lost_ns)));
+        let of = (affected.exchanges, affected.connections);
+        let at_once = if overlap(report, finding.lost_ns, of) { " (waits overlap)" } else { "" };
+        facts.push(format!("cost {least}{} of {whole}{at_once}", units::duration(finding.lost_ns)));
     }
     if affected.exchanges > 0 {
         let whole = counted(affected.of_exchanges, "exchange", "exchanges");

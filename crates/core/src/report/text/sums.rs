@@ -1,7 +1,18 @@
 //! Relates the costs of the findings to the owners' shares in the bar.
 
+use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Cause, Finding, Owner, Report};
 use crate::report::phrases::share_of;
+
+/// Returns whether `ns`, the time of so many exchanges, is longer than the whole capture on each of so
+/// many connections: then some of it passed at the same time. Up to an eighth more may be the estimated
+/// way between the capture and the clients.
+pub(super) fn overlap(report: &Report, ns: u64, (exchanges, connections): (u64, u64)) -> bool {
+    let totals = &report.totals;
+    let span_ns = totals.last_ns.saturating_sub(totals.first_ns);
+    let most_ns = span_ns.saturating_mul(connections.max(1));
+    span_ns > 0 && exchanges > 1 && ns > most_ns.saturating_add(most_ns / ALIKE_PART)
+}
 
 /// Owners whose time is shared by the same findings, and the time of each of these causes, ns.
 #[derive(Debug, Default)]

@@ -29,8 +29,14 @@ pub(super) fn where_the_time_went(page: &mut Page<'_>, report: &Report) {
         return;
     }
     let title = page.look.paint(Paint::Bold, "where the time went");
-    let exchanges = counted(report.totals.exchanges, "exchange", "exchanges");
-    page.line(&format!("{title}   {} in {exchanges}", units::duration(whole_ns)));
+    let totals = &report.totals;
+    let exchanges = counted(totals.exchanges, "exchange", "exchanges");
+    let streams = totals.connections.saturating_add(totals.lookups);
+    let at_once = match sums::overlap(report, whole_ns, (totals.exchanges, streams)) {
+        true => ", which overlap",
+        false => "",
+    };
+    page.line(&format!("{title}   {} in {exchanges}{at_once}", units::duration(whole_ns)));
     let owners = ranked(&report.ledger);
     page.line(&format!("  {}", bar(page.look, &owners, whole_ns)));
     let (mut small_ns, mut legend) = (0, Vec::new());

@@ -219,6 +219,29 @@ fn unanswered_syns_to_a_full_listener_are_its_overflow() {
 }
 
 #[test]
+fn a_queue_that_another_reading_saw_full_overrules_the_loss() {
+    let reading = |queued: u64| {
+        let listener = json!({ "local": "0.0.0.0:80", "peer": null, "is_server": true,
+                               "listener": { "accept_queue": queued, "backlog": 1, "half_open": 0 } });
+        let to = Some(("10.0.0.1:50000", "10.0.0.2:80"));
+        let document = json!({ "sockets": [listener], "drops": [drops("filter", "can_hurt", to)] });
+        State::parse(document.to_string().as_bytes()).expect("a state")
+    };
+    let mut report = report(Cause::SynRetransmit, vec![("arrived", Fact::Count(3))]);
+    weigh(&mut report, &reading(0));
+    assert_eq!(
+        (report.findings[0].cause, report.findings[0].state.len()),
+        (Cause::SynRetransmit, 1)
+    );
+    weigh(&mut report, &reading(2));
+    assert_eq!(report.findings[0].cause, Cause::AcceptQueueOverflow);
+    let ids: Vec<_> = report.findings[0].state.iter().map(|it| it.id).collect();
+    assert_eq!(ids, ["dropped", "queue_full"]);
+    weigh(&mut report, &reading(2));
+    assert_eq!(report.findings[0].state.len(), 2, "the same is not said twice");
+}
+
+#[test]
 fn a_full_connection_tracking_table_explains_missing_answers() {
     let named = |cause: Cause, count: u64, drop: u64| {
         let netns = json!([{ "conntrack": { "count": count, "max": 64, "drop": drop,

@@ -46,13 +46,13 @@ impl Awaited<'_> {
     }
 
     /// Returns whether the server retransmits data that it had sent after the client closed during
-    /// the response: nothing waits for that.
+    /// the response, or behind a TLS handshake without any request: nothing waits for that.
     fn repairs_after_close(self, side: Side, kind: Kind, start: u64) -> bool {
         let closed_ns = self.cold.ending().fin_ns[Side::Client];
         let noticed_ns = self.senders[side].history().holes.noticed_ns(start);
         side == Side::Server
             && matches!(kind, Kind::Fill(_))
-            && self.timeline.active == Some(Side::Server)
+            && (self.timeline.active == Some(Side::Server) || self.timeline.exchanges.is_ready())
             && closed_ns.zip(noticed_ns).is_some_and(|(closed, noticed)| closed <= noticed)
     }
 

@@ -4,6 +4,7 @@
 use crate::app::{Framer, KnownHeaders, Mark, Protocol};
 use crate::model::Sighting;
 use crate::tcp::connection::Connection;
+use crate::tcp::connection::place::is_beside_sender;
 use crate::tcp::early::EarlyBytes;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::shared::{Names, Shared, Software};
@@ -28,6 +29,10 @@ impl Connection {
             rests: false,
             positions: self.senders.each_ref().map(|sender| sender.space.nxt),
             recording: self.cold.recording(),
+            queued_ns: match is_beside_sender(&self.setup, &self.path, side) {
+                true => 0,
+                false => self.senders[side].clock.queued_ns(),
+            },
             server_closed: self.senders[Side::Server].has_told_its_end(),
             client_closed: self.cold.ended().is_some_and(|it| it.fin_ns[Side::Client].is_some()),
         }
@@ -42,6 +47,20 @@ impl Connection {
         self.framer.begin_mid_message(side);
         self.timeline.begin_mid_message(side, &at, &mut self.setup);
         self.timeline.active = Some(side);
+    }
+
+    /// Opens an exchange if `segment` of the client, at position `start`, is the first of a message of
+    /// which later segments have passed, so that the client has waited since then.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn anticipate_request(&mut self, segment: &Segment, start: u64) {
+        let client = &self.senders[Side::Client];
+        let noticed_ns = client.history().holes.noticed_ns(start);
+        let Some(time_ns) = noticed_ns.filter(|_| client.in_order() == start) else { return };
+        if !self.timeline.exchanges.accrues() {
+            let at = At { time_ns, ..self.at(Side::Client, segment) };
+            self.timeline.anticipate(&at, &mut self.setup);
+        }
     }
 
     /// Reads what `pass` passes of the stream of `side`. The marks are in `shared` then.

@@ -197,6 +197,9 @@ impl Connection {
         if data.is_new() && self.awaited().may_continue_response(side, segment) {
             self.begin_mid_message(side, segment, segment.time_ns);
         }
+        if side == Side::Client && matches!(data.kind, Kind::Fill(_)) {
+            self.anticipate_request(segment, data.start);
+        }
         let ended = self.end_silence(&data, payload, &since, shared);
         let may_be_held = data.is_new_of(Side::Client)
             && (!ended.waits || self.timeline.exchanges.all_answered())
@@ -216,6 +219,7 @@ impl Connection {
         }
         self.follow_rounds(side);
         self.pass_content(&data, &ended, &content, shared);
+        self.timeline.forget_anticipated(&mut self.setup);
         if let Some((gap, slices)) = held.filter(|_| content.begins_exchange) {
             hold(&mut self.timeline, self.cold.trace_mut(), &gap, &slices);
         }
@@ -318,7 +322,10 @@ impl Connection {
             let rtts_ns = (rtt_ns, self.path.rtt_ns(side.peer()));
             self.senders[index].advance(since, segment.time_ns, rtts_ns, segment.echoes());
         }
-        since.peer_tsval = self.senders[side.peer()].packets.last.tsval;
+        let peer = &self.senders[side.peer()];
+        since.peer_tsval = peer.packets.last.tsval;
+        since.carries_due_ack = peer.una_seen_ns == segment.time_ns
+            && self.senders[index].last.time_ns < segment.time_ns;
         let kind = self.senders[index].kind(segment, start, Rtts { sender_ns: rtt_ns, base_ns });
         if start > self.senders[index].space.nxt {
             // The data in between will be retransmitted, or is missing in the capture.

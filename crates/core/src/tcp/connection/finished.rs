@@ -12,7 +12,7 @@ use crate::tcp::exchange::{Chain, Change, Concerned, Exchange, Opening};
 use crate::tcp::path::Path;
 use crate::tcp::pause::ServerPattern;
 use crate::tcp::pipe::transmission_ns;
-use crate::tcp::row::Link;
+use crate::tcp::row::{Link, Row};
 use crate::tcp::sender::{Sender, burst_opened_by};
 use crate::tcp::sequence::ORIGIN;
 use crate::tcp::setup::Setup;
@@ -444,13 +444,17 @@ impl Connection {
                 self.senders[chain.sender].history_mut().nagle.held.add(chain);
             }
         }
-        let row = self.totals.row().with(Link {
+        let link = Link {
             asked_ns: exchange.first.time_ns,
             ended_ns: exchange.end_ns,
             path_ns: exchange.ledger.of(Owner::Path),
             round_trip_ns: self.path.base_rtt_ns(),
             rtt_client_ns: self.path.known_rtt_ns(Side::Client),
-        });
+        };
+        // Where the capture lacks what was waited for, nothing shows that the next request follows it.
+        let is_whole =
+            exchange.ledger.of(Owner::Unknown) == 0 || self.cold.faults().missing_bytes == 0;
+        let row = if is_whole { self.totals.row().with(link) } else { Row::default() };
         self.totals.set_row(row);
         sink.exchange(self, exchange);
         let times = [exchange.first.time_ns, exchange.end_ns];

@@ -243,7 +243,7 @@ pub(super) fn nagle_evidence(sender: &Sender, cold: &Cold, is_ssh: bool) -> Nagl
     let nagle = sender.history().nagle.evidence;
     let nagle = if is_ssh { nagle } else { nagle.of_steady_sender() };
     if cold.faults().missing_bytes > 0 {
-        return NagleEvidence { refuted: 0, ends_of_writes: 0, ..nagle };
+        return NagleEvidence { refuted: 0, ends_of_writes: 0, with_due_acks: 0, ..nagle };
     }
     nagle
 }

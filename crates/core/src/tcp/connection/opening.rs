@@ -49,7 +49,17 @@ impl Connection {
         let sampled = self.setup.is_established() && !segment.flags.has(TcpFlags::SYN);
         let known = Side::ALL.map(|side| sampled || self.setup.times(side));
         match side {
-            Side::Client => self.setup.client(segment),
+            Side::Client => {
+                let is_first = !self.setup.is_established();
+                self.setup.client(segment);
+                if is_first && self.setup.is_established() {
+                    let [client, server] = &self.senders;
+                    if client.space.started() && client.space.is_ahead(segment.seq) {
+                        let answered = server.space.is_ahead(segment.ack);
+                        self.setup.note_hole(answered);
+                    }
+                }
+            }
             Side::Server => self.setup.server(segment),
         }
         if side == Side::Server && segment.flags.has(TcpFlags::SYN | TcpFlags::ACK) {

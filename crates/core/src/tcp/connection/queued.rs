@@ -79,8 +79,10 @@ impl Questions {
             return;
         }
         // If the timestamp of the peer shows the same delay, the clocks of both senders did not
-        // count that time: the capture's clock was set forward.
-        if now_ns.abs_diff(queued.queued_ns) <= CLOCK_STEP_SAME_NS {
+        // count that time: the capture's clock was set forward. On a clock of unknown rate the delay is
+        // a lower bound: one of more than half leaves too little for a queue.
+        let is_bound = !by.senders[side].clock.runs() && now_ns > queued.queued_ns / 2;
+        if is_bound || now_ns.abs_diff(queued.queued_ns) <= CLOCK_STEP_SAME_NS {
             queued.deny(by.timeline);
             self.queued = None;
             by.senders.iter_mut().for_each(Sender::clock_stepped);

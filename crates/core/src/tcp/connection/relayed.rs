@@ -23,14 +23,26 @@ pub(super) enum Relay {
     /// An answer took about as long as the handshake.
     Shown,
     /// An answer came sooner than over the way that the handshake measured.
-    Refuted,
+    Refuted {
+        /// Shortest time in which an answer came, ns.
+        least_ns: u64,
+    },
 }
 
 impl Relay {
     /// Returns whether a host nearer than the server seems to acknowledge in its name, so that nothing
     /// shows what belongs to the way behind that host.
     pub fn is_nearer(self, setup: &Setup, path: &Path) -> bool {
-        self != Self::Refuted && beyond_ack_ns(setup, path).is_some()
+        !matches!(self, Self::Refuted { .. }) && beyond_ack_ns(setup, path).is_some()
+    }
+
+    /// Returns the longest way that may lie behind a host that acknowledges in the server's name, ns. The
+    /// handshake may have been slow by itself, and all answers taken longer than the ACKs by the way
+    /// behind that host.
+    pub fn may_lie_behind_ns(self, setup: &Setup, path: &Path) -> Option<u64> {
+        let beyond_ns = beyond_ack_ns(setup, path)?;
+        let Self::Refuted { least_ns } = self else { return Some(beyond_ns) };
+        beyond(least_ns, path).filter(|&ns| ns < beyond_ns)
     }
 
     /// Round trip between client and server over a proxy that acknowledges for the server, ns.
@@ -43,8 +55,10 @@ impl Relay {
     /// of its own, where the way behind the ACKs takes `beyond_ns`. It came `since_ns` after the client's
     /// first message that it can answer: of several, it need not answer the last.
     fn after(self, waited_ns: u64, since_ns: u64, beyond_ns: u64) -> Self {
+        let is_sooner = since_ns.saturating_add(variation_ns(beyond_ns)) < beyond_ns;
         match self {
-            _ if since_ns.saturating_add(variation_ns(beyond_ns)) < beyond_ns => Self::Refuted,
+            Self::Refuted { least_ns } => Self::Refuted { least_ns: least_ns.min(since_ns) },
+            _ if is_sooner => Self::Refuted { least_ns: since_ns },
             Self::Unknown if is_as_long(waited_ns, beyond_ns) => Self::Shown,
             known => known,
         }
@@ -65,6 +79,12 @@ fn is_as_long(waited_ns: u64, beyond_ns: u64) -> bool {
 /// another host may have sent it.
 pub(super) fn beyond_ack_ns(setup: &Setup, path: &Path) -> Option<u64> {
     let whole_ns = setup.times(Side::Server).then(|| setup.rtt_ns(Side::Server))?;
+    beyond(whole_ns, path)
+}
+
+/// Returns by how much `whole_ns` is longer than the round trip of an ACK, ns, if an ACK came so much sooner
+/// that another host may have sent it.
+fn beyond(whole_ns: u64, path: &Path) -> Option<u64> {
     let ack_ns = path.rtt_ns(Side::Server);
     let beyond_ns = whole_ns.saturating_sub(ack_ns);
     let sooner = AT_ONCE_PART * ack_ns <= whole_ns && beyond_ns > AT_ONCE_PART * HOST_DELAY_MAX_NS;
@@ -129,8 +149,9 @@ mod tests {
 
     #[test]
     fn an_answer_sooner_than_over_the_whole_way_refutes_a_proxy() {
-        assert_eq!(Relay::Shown.after(10 * MS, 10 * MS, 40 * MS), Relay::Refuted);
-        assert_eq!(Relay::Refuted.after(40 * MS, 40 * MS, 40 * MS), Relay::Refuted);
+        let refuted = Relay::Refuted { least_ns: 10 * MS };
+        assert_eq!(Relay::Shown.after(10 * MS, 10 * MS, 40 * MS), refuted);
+        assert_eq!(refuted.after(40 * MS, 40 * MS, 40 * MS), refuted);
     }
 
     #[test]

@@ -12,7 +12,6 @@ use crate::tcp::connection::ending::Ending;
 use crate::tcp::connection::gap::nagle_evidence;
 use crate::tcp::connection::icmp::IcmpReport;
 use crate::tcp::connection::place::is_beside_receiver;
-use crate::tcp::connection::relayed::beyond_ack_ns;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sender::Sender;
 use crate::tcp::sequence::Numbers;
@@ -84,11 +83,10 @@ impl<'a> View<'a> {
         self.0.cold.relay().is_nearer(&self.0.setup, &self.0.path)
     }
 
-    /// Time by which the handshake took longer than an ACK, ns, if a host nearer than the server seems to
-    /// acknowledge in its name: the round trip behind that host.
+    /// Longest round trip that may lie behind a host nearer than the server, ns, if such a host may
+    /// acknowledge in its name: by that the handshake, or else each answer, took longer than an ACK.
     pub fn beyond_nearer_ns(self) -> Option<u64> {
-        let beyond_ns = beyond_ack_ns(&self.0.setup, &self.0.path);
-        beyond_ns.filter(|_| self.is_acknowledged_nearer())
+        self.0.cold.relay().may_lie_behind_ns(&self.0.setup, &self.0.path)
     }
 
     /// Round trip between client and server over a proxy that acknowledges for the server, ns.

@@ -59,6 +59,12 @@ impl Exchange {
 
     /// Replaces slice `from` by `to` for the gap of `sender` that `frame` ended.
     fn replace(&mut self, sender: Side, frame: FrameId, from: Slice, to: Slice) -> bool {
+        if from.cause.is_none() && to.cause.is_none() {
+            // Time without a cause has no chain.
+            let concerned = Concerned::of(from.owner, None).by(sender).at(frame);
+            let is_here = from.ns > 0 && self.ledger.of(from.owner) >= from.ns;
+            return is_here && self.ledger.transfer(concerned, Slice { ns: from.ns, ..to }) > 0;
+        }
         let same = |chain: &Chain| Some(chain.cause) == from.cause && chain.sender == sender;
         let found = self.chains.iter().position(same);
         let Some(index) = found.filter(|&index| self.chains[index].ns >= from.ns) else {

@@ -297,7 +297,9 @@ impl Sender {
             let (space, was_calm) = (self.space, self.history.is_none());
             let history = self.history_mut();
             history.hear(segment, una, &space, was_calm);
-            let is_of_data = dsack && !history.counts.is_keep_alive_reported(segment);
+            let is_of_data = dsack
+                && !history.counts.is_keep_alive_reported(segment)
+                && !history.counts.is_joined_reported(segment);
             history.counts.dsacks += u32::from(is_of_data);
         }
         if advances {

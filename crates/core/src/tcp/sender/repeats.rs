@@ -22,6 +22,8 @@ pub struct RepeatCounts {
     pub dsacks: u32,
     /// Number of D-SACKs in finished exchanges.
     dsacks_counted: u32,
+    /// Sequence numbers of data behind a hole that was sent again with what fills the hole.
+    joined: Option<(u32, u32)>,
     /// Number of retransmissions whose receiver acknowledged each of their copies, without SACK.
     pub acked_twice: u32,
     /// Segments out of order.
@@ -42,6 +44,7 @@ impl RepeatCounts {
         spurious_retransmissions: 0,
         dsacks: 0,
         dsacks_counted: 0,
+        joined: None,
         acked_twice: 0,
         out_of_order_packets: 0,
         duplicate_acks: 0,
@@ -83,6 +86,23 @@ impl RepeatCounts {
         self.keep_alives > 0 && first.right == segment.ack && is_byte
     }
 
+    /// Records that `segment` fills a hole by its first `len` bytes and repeats what lies behind that.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn join(&mut self, segment: &Segment, len: u64) {
+        let end = segment.seq.wrapping_add(segment.payload_len);
+        self.joined = Some((segment.seq.wrapping_add(len as u32), end));
+    }
+
+    /// Returns whether the D-SACK in `segment` reports only data that was sent again with what fills a
+    /// hole, which was needed.
+    pub(super) fn is_joined_reported(&self, segment: &Segment) -> bool {
+        let [first, ..] = segment.sack;
+        self.joined.is_some_and(|(left, right)| {
+            first.left.wrapping_sub(left) as i32 >= 0 && right.wrapping_sub(first.right) as i32 >= 0
+        })
+    }
+
     /// Number of retransmissions that the receiver's D-SACKs or second ACKs show to be spurious.
     pub fn reported_spurious(&self) -> u32 {
         self.dsacks.saturating_add(self.acked_twice)
@@ -122,6 +142,18 @@ mod tests {
         assert!(!RepeatCounts::NONE.is_keep_alive_reported(&segment), "none was sent");
         segment.sack[0].left = 400;
         assert!(!counts.is_keep_alive_reported(&segment));
+    }
+
+    #[test]
+    fn a_report_of_what_was_sent_again_with_lost_data_shows_nothing_needless() {
+        let mut counts = RepeatCounts::NONE;
+        counts.join(&Segment { seq: 1, payload_len: 785, ..Segment::default() }, 485);
+        let reported = |left, right| {
+            let mut ack = Segment::default();
+            (ack.sack[0].left, ack.sack[0].right) = (left, right);
+            counts.is_joined_reported(&ack)
+        };
+        assert!(reported(486, 786) && !reported(1, 786) && !reported(786, 900));
     }
 
     #[test]

@@ -100,6 +100,8 @@ pub struct SinceDeparture {
     pub repeated_ns: u64,
     /// Timestamp value of the peer's last packet at the vantage.
     pub peer_tsval: u32,
+    /// The sender's segment is the first to acknowledge data of its peer.
+    pub carries_due_ack: bool,
     /// The sender sent a tail loss probe with old data, because it had no new data.
     pub probed_tail: bool,
 }

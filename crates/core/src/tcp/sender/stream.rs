@@ -121,7 +121,7 @@ impl Sender {
             self.reach(segment, start, end);
             self.rtts.time(end, segment.time_ns);
             if small && !segment.flags.has(TcpFlags::FIN) {
-                self.follow_small(segment, (start, end), since.peer_tsval, ends_write);
+                self.follow_small(segment, (start, end), since, ends_write);
             }
             let back_to_back =
                 since.acks.count == 0 && segment.payload_len == self.last.len && !self.last.pushed;
@@ -167,6 +167,10 @@ impl Sender {
     ) -> bool {
         let len = u64::from(segment.payload_len);
         let end = start + len;
+        let hole = self.history().holes.at(start).map(|hole| hole.end - start);
+        if let Some(hole) = hole.filter(|&hole| matches!(kind, Kind::Fill(_)) && hole < len) {
+            self.history_mut().counts.join(segment, hole);
+        }
         if kind != Kind::Probe {
             let (una_seen, nxt) = (self.space.una_seen(), self.space.nxt);
             self.history_mut().count_again(segment, kind, end <= una_seen);
@@ -232,14 +236,18 @@ impl Sender {
         &mut self,
         segment: &Segment,
         (start, end): (u64, u64),
-        peer_tsval: u32,
+        since: &SinceDeparture,
         ends_write: bool,
     ) {
         if let Some(before) = self.volume.small.unacknowledged_before(start, self.space.una())
-            && self.breaks_nagles_rule(before, segment, peer_tsval)
+            && self.breaks_nagles_rule(before, segment, since.peer_tsval)
         {
             let evidence = &mut self.history_mut().nagle.evidence;
-            *(if ends_write { &mut evidence.ends_of_writes } else { &mut evidence.refuted }) += 1;
+            *match (ends_write, since.carries_due_ack) {
+                (true, _) => &mut evidence.ends_of_writes,
+                (false, true) => &mut evidence.with_due_acks,
+                (false, false) => &mut evidence.refuted,
+            } += 1;
         }
         self.volume.small.note(end);
         if let Some(bulk) = &mut self.bulk {

@@ -15,6 +15,19 @@ pub(super) enum HandshakeStep {
     Ack,
 }
 
+/// What the client's first segment after the SYN-ACK shows of the handshake's ACK.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum FirstSegment {
+    /// It may be that ACK.
+    #[default]
+    Acknowledges,
+    /// It is not: it came later than any host holds an ACK back, or after data of the server that the
+    /// capture lacks.
+    FollowsAck,
+    /// It is not: the client had sent data before it that the capture lacks.
+    FollowsData,
+}
+
 /// First frame of each step. Every open connection stores them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Steps {
@@ -26,6 +39,8 @@ pub(super) struct Steps {
     pub traits: u16,
     /// Timestamp of the first SYN.
     pub syn_tsval: u32,
+    /// Whether [`HandshakeStep::Ack`] is the ACK of the handshake.
+    pub first: FirstSegment,
 }
 
 impl Steps {

@@ -16,7 +16,10 @@ pub struct RoundTrips {
     pub leg_max_ns: Option<u64>,
     /// Number of connections on which a host nearer than the server seems to acknowledge in its name.
     pub nearer: u64,
-    /// Most time by which the handshake of one of these took longer than an ACK, ns.
+    /// Number of connections on which such a host may acknowledge: the handshake and each answer took
+    /// much longer than an ACK.
+    pub perhaps_nearer: u64,
+    /// Most time by which the handshake, or else each answer, of one of these took longer than an ACK, ns.
     pub beyond_ns: u64,
     /// Number of these on which an answer took as long as the handshake, which no host nearer sends.
     pub relayed: u64,
@@ -45,6 +48,7 @@ impl RoundTrips {
         }
         self.nearer += u64::from(connection.view().is_acknowledged_nearer());
         let beyond_ns = connection.view().beyond_nearer_ns();
+        self.perhaps_nearer += u64::from(beyond_ns.is_some());
         self.beyond_ns = self.beyond_ns.max(beyond_ns.unwrap_or(0));
         self.relayed += u64::from(connection.view().relayed_rtt_ns().is_some());
         self.record(connection.view().relayed_rtt_ns().unwrap_or_else(|| path.known_base_rtt_ns()));
@@ -63,9 +67,9 @@ impl RoundTrips {
     }
 
     /// Returns whether waits of `wait_ns` may be mostly the way behind a host nearer than the server: most
-    /// of `connections` seem to have its ACKs, and their handshakes took at least half as long.
+    /// of `connections` may have its ACKs, and the way behind it may take at least half as long.
     pub fn may_be_behind_nearer(&self, connections: u64, wait_ns: u64) -> bool {
-        2 * self.nearer > connections && 2 * self.beyond_ns >= wait_ns
+        2 * self.perhaps_nearer > connections && 2 * self.beyond_ns >= wait_ns
     }
 
     /// Round trip that each exchange needs, ns: the least of all connections.
@@ -98,6 +102,7 @@ impl RoundTrips {
         self.leg_known |= other.leg_known;
         other.leg_max_ns.into_iter().for_each(|rtt_ns| self.bound_leg(rtt_ns));
         self.nearer += other.nearer;
+        self.perhaps_nearer += other.perhaps_nearer;
         self.beyond_ns = self.beyond_ns.max(other.beyond_ns);
         self.relayed += other.relayed;
         self.unanswered += other.unanswered;
