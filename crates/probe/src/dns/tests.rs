@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use hickory_proto::op::ResponseCode;
-use tcpwhy_core::model::{Cause, Role};
+use tcpwhy_core::model::{Cause, Fact, Role};
 use tcpwhy_core::report::Phrases;
 
 use super::fake::{Behaviour, Fake, free};
@@ -346,7 +346,9 @@ fn an_answer_after_the_timeout_is_taken_by_the_second_query() {
     assert_eq!((expected.ended, expected.queries.len()), (Ended::Found, 2));
     assert!(is_late(expected.took_ns), "{expected:?}");
     let causes = |judged: Vec<Judged>| -> Vec<_> {
-        judged.iter().map(|it| (it.finding.cause, it.finding.facts.len() > 0)).collect()
+        let is_patience = |fact: &(&str, Fact)| *fact == ("patience_ns", Fact::Ns(1_000_000_000));
+        let is_late = |it: &Judged| it.finding.facts.iter().any(is_patience);
+        judged.iter().map(|it| (it.finding.cause, is_late(it))).collect()
     };
     assert_eq!(causes(judge(&config, &survey, &expected)), [(Cause::DnsSlow, true)]);
     let real = look_up("db.lab", &config, &Budget::new(look_up_limits("db.lab", &config)));
