@@ -250,6 +250,20 @@ fn a_closed_port_is_refused_and_says_so() {
     assert_eq!(report["syn"]["refusal"]["how"], "rst");
 }
 
+/// The server still has the connection of an earlier probe, and resets it when the next SYN comes.
+#[test]
+fn an_open_port_is_not_refused_where_resets_of_this_host_are_lost() {
+    let Some(routers) = Routers::build() else { return };
+    let port = OPEN.to_string();
+    let resets = ["-p", "tcp", "--dport", &port, "--tcp-flags", "RST", "RST", "-j", "DROP"];
+    let rule = [&["-A", "FORWARD"][..], &resets].concat();
+    routers.third.run("iptables", &rule).expect("a rule");
+    let open = format!("{TARGET}:{OPEN}");
+    let (status, report) = routers.probe(&[&open, "--no-mtu", "--no-hops", "--count", "3"]);
+    assert_eq!((status, &report["findings"]), (Some(0), &Value::from(Vec::<Value>::new())));
+    assert!(report["syn"]["refusal"].is_null(), "{report}");
+}
+
 #[test]
 fn a_smaller_link_is_found_whether_its_router_says_so_or_not() {
     let Some(routers) = Routers::build() else { return };

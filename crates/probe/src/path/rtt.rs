@@ -116,6 +116,15 @@ pub(super) fn refused(error: &io::Error, what: &str, advice: &str) -> String {
     }
 }
 
+impl RoundTrips {
+    /// Discards a refusal by RST at a port that accepts connections. Where the RST of this host is lost, which
+    /// ends the connection of a probe, the server resets that connection when the SYN of the next one comes
+    /// (RFC 9293 §3.10.7.4).
+    fn forget_resets(&mut self) {
+        self.refusal.take_if(|it| it.how == "rst");
+    }
+}
+
 fn measure(
     asked: &PathMeasurement<'_>,
     sender: &Sender,
@@ -133,6 +142,7 @@ fn measure(
         max_ns: None,
         refusal: None,
     };
+    let mut is_open = false;
     for number in 0..asked.plan.count {
         if asked.is_stopped() {
             break;
@@ -143,8 +153,13 @@ fn measure(
         let answer = one(asked, sender, number as u16);
         trips.samples_ns.push(answer.as_ref().map(|(ns, _)| *ns));
         trips.received += u64::from(answer.is_some());
-        if trips.refusal.is_none() {
-            trips.refusal = answer.and_then(|(_, refusal)| refusal);
+        match answer {
+            Some((_, None)) => is_open = true,
+            Some((_, refusal)) => trips.refusal = trips.refusal.take().or(refusal),
+            None => {}
+        }
+        if is_open {
+            trips.forget_resets();
         }
         if let Some((min, p50, max)) = spread(trips.samples_ns.iter().flatten().copied()) {
             (trips.min_ns, trips.p50_ns, trips.max_ns) = (Some(min), Some(p50), Some(max));
@@ -234,6 +249,9 @@ pub(super) fn connect(
         if let Some((min, p50, max)) = spread(connected.samples_ns.iter().copied()) {
             (connected.min_ns, connected.p50_ns, connected.max_ns) =
                 (Some(min), Some(p50), Some(max));
+        }
+        if connected.established > 0 {
+            report.syn.iter_mut().for_each(RoundTrips::forget_resets);
         }
         report.connect = Some(connected.clone());
         tell(report);
