@@ -58,6 +58,8 @@ pub struct RequestResults {
     pub tls_handshake: Option<(u64, u64)>,
     /// Number of connections that the server closed after their first answer, which does not announce it.
     pub closed_unannounced: u64,
+    /// `true` if the connection of the error ended when its second request came.
+    ended_at_second: bool,
     /// `true` if a request was sent or its response began, but the response did not end before the
     /// timeout.
     pub is_stuck: bool,
@@ -205,6 +207,7 @@ impl RequestResults {
             };
             if ends {
                 self.closed_unannounced += 1;
+                self.explain_end();
                 break;
             }
             self.sent += 1;
@@ -217,7 +220,11 @@ impl RequestResults {
                     self.closed_unannounced += 1;
                     break;
                 }
-                asked => asked?,
+                Err(error) => {
+                    self.ended_at_second = number == 1 && is_end(&error);
+                    return Err(error);
+                }
+                Ok(asked) => asked,
             };
             let kernel = connection.kernel();
             let own = Kernel {
@@ -252,6 +259,18 @@ impl RequestResults {
             }
         }
         Ok(())
+    }
+
+    /// Counts the connection whose second request failed among those that the server closes: another one
+    /// ended after its first answer although nothing was asked.
+    fn explain_end(&mut self) {
+        if std::mem::take(&mut self.ended_at_second) {
+            self.error = None;
+            self.closed_unannounced += 1;
+            let is_end =
+                |it: &Failure| matches!(it, Failure::Closed { .. } | Failure::Reset { .. });
+            self.measured.failures.retain(|it| !is_end(it));
+        }
     }
 
     fn fail(&mut self, error: ExchangeError) {
@@ -412,9 +431,15 @@ pub struct Layers {
 /// Returns whether the server had closed the connection before the request could reach it: the end
 /// arrives sooner than a round trip after the request.
 fn was_closed(error: &ExchangeError, rtt_ns: u64) -> bool {
-    let ExchangeError::Io { after, source, .. } = error else { return false };
+    let ExchangeError::Io { after, .. } = error else { return false };
+    is_end(error) && after.as_nanos() < rtt_ns.into()
+}
+
+/// Returns whether a request failed because its connection ended.
+fn is_end(error: &ExchangeError) -> bool {
+    let ExchangeError::Io { source, .. } = error else { return false };
     let ends = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
-    ends.contains(&source.kind()) && after.as_nanos() < rtt_ns.into()
+    ends.contains(&source.kind())
 }
 
 /// Returns the number of bytes of a request and its answer.

@@ -261,7 +261,18 @@ fn a_server_that_fails_every_second_request_does_not_merely_close() {
         let _ = stream.write_all(&[HEAD, b"hello"].concat());
         let _ = stream.shutdown(std::net::Shutdown::Both);
     });
-    for (server, is_close) in [(fails, false), (closes, true)] {
+    // The first connection ends while the second request is on its way.
+    let asked = Arc::new(AtomicU32::new(0));
+    let meets = serve_with(move |stream| {
+        let number = asked.fetch_add(1, Ordering::SeqCst);
+        if number != 1 {
+            let _ = stream.write_all(&[HEAD, b"hello"].concat());
+        }
+        if number > 0 {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    });
+    for (server, is_close) in [(fails, false), (closes, true), (meets, true)] {
         let words = [&format!("http://{server}/"), "--no-experiments", "--no-load"];
         let (report, status) = report(&words);
         let kinds: Vec<_> = report["doctor"]["faults"].as_array().into_iter().flatten().collect();
