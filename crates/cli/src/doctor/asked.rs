@@ -59,7 +59,7 @@ pub struct RequestResults {
     /// Number of connections that the server closed after their first answer, which does not announce it.
     pub closed_unannounced: u64,
     /// `true` if the connection of the error ended when its second request came.
-    ended_at_second: bool,
+    pub ended_at_second: bool,
     /// `true` if a request was sent or its response began, but the response did not end before the
     /// timeout.
     pub is_stuck: bool,

@@ -274,7 +274,7 @@ impl View {
         if rows.is_empty() {
             let text = match (self.filter.is_empty(), pane) {
                 (false, _) => "no row has the filter's text",
-                (true, Pane::Findings) => "nothing is wrong",
+                (true, Pane::Findings) => "no cause was found",
                 (true, Pane::Servers) => "hooks saw no request that took 1 ms or more",
                 (true, Pane::State) => "no state of sockets stands beside a finding",
                 _ => "none",
