@@ -201,8 +201,8 @@ pub struct Lookup {
     pub is_background: bool,
     /// Number of names tried without success before the last one.
     pub search_steps: u16,
-    /// `true` if it was sent by a name server for its clients, or by a tool: no application waits for it
-    /// directly. It does not ask for recursion, or comes from a host that answers queries itself.
+    /// `true` if it was sent by a name server for its clients: no application waits for it
+    /// directly.
     pub by_resolver: bool,
     /// Part of the last wait that lies after the end of the capture, ns, estimated from the wait
     /// before.
@@ -237,6 +237,16 @@ pub(super) struct LookupContext {
 }
 
 impl Lookup {
+    /// Returns whether no query asks for recursion (RFC 1035 §4.1.1: RD is not set), so that it is of a
+    /// resolver or a tool, and nothing shows that anybody waited: a query without an answer that was repeated
+    /// and answered then was waited for.
+    pub fn is_of_tool(&self) -> bool {
+        let is_answered = |it: &Query| it.answered_ns.is_some();
+        let waited = self.queries.first().is_some_and(|it| !is_answered(it))
+            && self.queries.iter().any(is_answered);
+        self.queries.iter().all(|it| it.flags.is_iterative) && !waited
+    }
+
     /// Divides `end_ns - start_ns` exactly into the time lost to each cause and, with `None`, the
     /// time of a healthy look-up. The latter is at least the round trip from the vantage to the
     /// server, `rtt_ns` if known, and from the client to the vantage, `unseen_ns`. Causes without

@@ -223,8 +223,7 @@ impl Tracker {
             id: message.id,
             name: &question.name,
         };
-        let by_resolver =
-            asked.query.flags.is_iterative || self.is_resolver(carried.source, &asked);
+        let by_resolver = self.is_resolver(carried.source, &asked);
         let client = carried.source.address;
         let fits = self.open.named(client, asked.name);
         // Of several look-ups that fit equally, the one with this identifier is taken, otherwise

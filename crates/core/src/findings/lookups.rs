@@ -35,9 +35,10 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     note_udp_answers(&lookups, tally);
     asked.compare_first_with_first(&mut lookups);
     let slowest_ns = slowest(&lookups);
-    let iterative = lookups.iter().flat_map(|it| &it.queries).filter(|it| it.flags.is_iterative);
-    tally.notes.iterative += iterative.count() as u64;
-    lookups.retain(|lookup| !lookup.by_resolver && !lookup.queries.is_empty());
+    let iterative = lookups.iter().filter(|it| it.is_of_tool()).flat_map(|it| &it.queries);
+    tally.notes.iterative += iterative.filter(|it| it.flags.is_iterative).count() as u64;
+    let is_waited_for = |it: &Lookup| !it.by_resolver && !it.is_of_tool();
+    lookups.retain(|lookup| is_waited_for(lookup) && !lookup.queries.is_empty());
     let all = lookups.len();
     lookups.retain(|lookup| !lookup.is_background);
     tally.notes.background_lookups += (all - lookups.len()) as u64;

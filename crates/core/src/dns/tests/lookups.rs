@@ -400,6 +400,25 @@ fn a_resolver_that_forwards_queries_is_no_client() {
 }
 
 #[test]
+fn a_query_without_rd_was_waited_for_if_it_was_repeated_and_answered_then() {
+    let is_of_tool = |trace: &str, is_iterative: bool| {
+        let mut tracker = Tracker::new(false);
+        feed(&mut tracker, CLIENT, trace);
+        let mut lookups = tracker.finish(20_000_000_000);
+        assert_eq!(lookups.len(), 1);
+        let lookup = &mut lookups[0];
+        lookup.queries.iter_mut().for_each(|it| it.flags.is_iterative = is_iterative);
+        lookup.is_of_tool()
+    };
+    let once = "0.0 q 4000 10.0.0.53 1 A a.example";
+    let again = format!("{once}\n 5.0 q 4000 10.0.0.53 2 A a.example");
+    let answered = format!("{again}\n 5.1 r 4000 10.0.0.53 2 A a.example 10.1.1.1");
+    assert!(is_of_tool(once, true) && is_of_tool(&again, true));
+    assert!(!is_of_tool(&answered, true));
+    assert!(!is_of_tool(once, false));
+}
+
+#[test]
 fn a_client_with_the_resolvers_own_address_is_no_resolver() {
     let mut tracker = Tracker::new(false);
     for at in ["0", "1"] {
