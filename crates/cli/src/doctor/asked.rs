@@ -27,6 +27,8 @@ const CLOSES_WITHIN: Duration = Duration::from_millis(50);
 
 /// Segments of the initial congestion window (RFC 6928 §2).
 const INITIAL_WINDOW_SEGMENTS: u64 = 10;
+/// Segment size of an Ethernet, bytes, for a system that does not say that of a connection.
+const USUAL_MSS_BYTES: u64 = 1_460;
 
 /// Statuses of redirects that lead clients on (RFC 9110 §15.4).
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
@@ -201,10 +203,7 @@ impl RequestResults {
             // Whether it closes after an answer, or when the next request comes, shows without one.
             let has_failed = self.closed_unannounced > 0 || self.error.is_some();
             let is_suspect = number == 1 && has_failed;
-            let ends = match is_suspect {
-                true => connection.ends_within(CLOSES_WITHIN),
-                false => number == 1 && connection.has_ended(),
-            };
+            let ends = number == 1 && connection.ends_within(is_suspect.then_some(CLOSES_WITHIN));
             if ends {
                 self.closed_unannounced += 1;
                 self.explain_end();
@@ -344,7 +343,8 @@ impl RequestResults {
     /// decide how long it takes.
     pub fn exceeds_first_flight(&self, subject: &Subject) -> bool {
         let mss_bytes = self.measured.requests.iter().map(|it| it.mss_bytes).max().unwrap_or(0);
-        self.exchange_bytes_max(subject) > INITIAL_WINDOW_SEGMENTS * mss_bytes
+        let window_bytes = INITIAL_WINDOW_SEGMENTS * mss_bytes.max(USUAL_MSS_BYTES);
+        self.exchange_bytes_max(subject) > window_bytes
     }
 
     /// Returns whether any request was answered.

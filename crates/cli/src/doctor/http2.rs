@@ -2,9 +2,9 @@
 //! time, and what its flow control and its ends of streams cost.
 
 use super::asked::RequestResults;
+use super::experimenting::{FLOOR_NS, FLOOR_PART};
 use super::faults::OutsideFault;
 use super::steps::Steps;
-use super::{FLOOR_NS, FLOOR_PART};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 use tcpwhy_core::experiment::{is_within_a_trip, median_ns};

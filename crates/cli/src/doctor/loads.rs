@@ -267,7 +267,7 @@ fn plan(
     if asked.exceeds_first_flight(subject) && all_ns > timeout_ns {
         return Err(format!(
             "{connections} answers of {} take {} at the rate of one alone, longer than its timeout of {}; \
-             tcpwhy load waits longer",
+             tcpwhy load --timeout waits longer",
             units::bytes(answer_bytes),
             units::duration(all_ns),
             units::duration(timeout_ns)

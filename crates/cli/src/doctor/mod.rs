@@ -11,6 +11,7 @@
 mod args;
 mod asked;
 mod error;
+mod experimenting;
 mod faults;
 mod http2;
 mod loads;
@@ -38,29 +39,24 @@ use redirects::{Redirect, Redirects};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
-use std::hash::{BuildHasher, RandomState};
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use steps::{ExaminationStep, Steps};
-use tcpwhy_core::experiment::{add_load, sentence, unresolved, weigh};
+use tcpwhy_core::experiment::{add_load, unresolved, weigh};
 use tcpwhy_core::model::experiment::Experiment;
-use tcpwhy_core::model::units::{bytes, counted, duration};
+use tcpwhy_core::model::units::{counted, duration};
 use tcpwhy_core::model::{Cause, Class, Finding, Report, Role};
 use tcpwhy_core::report::json;
 use tcpwhy_host::Entry;
 use tcpwhy_live::folder::Folder;
 use tcpwhy_privileged::{Helper, Permitted};
 use tcpwhy_probe::addresses::Tried;
-use tcpwhy_probe::budget::{Budget, Limits, Spent};
-use tcpwhy_probe::dns;
-use tcpwhy_probe::experiment::{
-    Bounds, Coin, ExchangeError, Kind, Occasion, Others, Skipped, Subject, make,
-};
+use tcpwhy_probe::budget::{Limits, Spent};
+use tcpwhy_probe::experiment::{Occasion, Subject};
 use tcpwhy_probe::target::Ask;
-use tcpwhy_probe::tls::{TlsOptions, client_config};
+use tcpwhy_probe::tls::TlsOptions;
 use tcpwhy_probe::{Scheme, Target};
 use traffic::{Amount, Traffic};
 
@@ -68,26 +64,6 @@ use traffic::{Amount, Traffic};
 const EXIT_FAULTS: u8 = 1;
 /// Exit status if the target could not be examined.
 const EXIT_UNEXAMINED: u8 = 2;
-
-/// Time limit of one experiment.
-const EXPERIMENT_LASTS: Duration = Duration::from_secs(4);
-/// The same if trials have to follow each other, since their answers would share the path.
-const TRANSFERS_LAST: Duration = Duration::from_secs(12);
-/// Largest number of pairs in one experiment. Eight pairs that agree are enough, as are twenty with
-/// three exceptions.
-const PAIRS_MAX: u64 = 24;
-const PAIRS_MIN: u64 = 8;
-/// From this request time on, ns, several pairs run at the same time: four clients do not disturb a
-/// server that answers so slowly.
-const LONG_NS: u64 = 20_000_000;
-const PAIRS_AT_ONCE: usize = 4;
-/// From this request time on, ns, all pairs that suffice run at the same time: two batches of trials with
-/// two requests each would exceed the time limit.
-const VERY_LONG_NS: u64 = EXPERIMENT_LASTS.as_nanos() as u64 / 4;
-/// The smallest effect that is reported, ns, and as a share of the request time; users do not
-/// notice less.
-const FLOOR_NS: u64 = 1_000_000;
-const FLOOR_PART: u64 = 10;
 
 /// From this request time on, ns, requests may wait for packets that are too large for the path: a
 /// sender discovers the path MTU by timers of 200 ms and more, which double.
@@ -173,19 +149,20 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     way::examine(asked_for, subject.server, &opened.helper, traffic.probes(), &mut steps);
     let kinds = asked_for.experiments(subject.tls.is_some());
     let alone = tapped.as_ref().map(|it| &it.report);
-    let others = others(&opened, &subject, &addresses.connecting(), traffic.queries())?;
+    let others =
+        experimenting::others(&opened.tls, &subject, &addresses.connecting(), traffic.queries())?;
     let has_small_window = alone.is_none() && asked.has_small_window();
     let occasions = [
         // An answer of many windows has come in full segments.
         (Occasion::SlowRequests, asked.slowest_ns() >= SLOW_NS && !has_small_window),
-        (Occasion::SlowAnswers, alone.is_none() && asked.answer_ns() >= LONG_NS),
+        (Occasion::SlowAnswers, alone.is_none() && asked.answer_ns() >= experimenting::LONG_NS),
         (Occasion::SmallWindow, has_small_window),
         (Occasion::SlowLookups, lookup_ns >= names::SLOW_NS && others.resolvers.len() > 1),
     ];
-    let kinds = worth_making(kinds, &asked, &subject, &occasions, &mut steps);
+    let kinds = experimenting::worth_making(kinds, &asked, &subject, &occasions, &mut steps);
     let usual_status = asked.status;
     let changing = Subject { budget: traffic.experiments(), usual_status, ..subject.clone() };
-    let (experiments, refused) = experiments(&asked, &changing, kinds, &others, &mut steps);
+    let (experiments, refused) = experimenting::run(&asked, &changing, kinds, &others, &mut steps);
     let mut http2 = Http2::of(&asked);
     let welcomes = refused.is_none() && asked.welcomes_streams(asked_for, &subject);
     if let Some(http2) = http2.as_mut().filter(|_| welcomes) {
@@ -440,141 +417,6 @@ fn tell_asked(asked: &RequestResults, subject: &Subject, began: Instant, steps: 
     }
 }
 
-/// Finds what experiments can use for comparison: another address of the server, the host's name
-/// servers, and TLS with resumed sessions.
-fn others(
-    opened: &Opened,
-    subject: &Subject,
-    addresses: &[SocketAddr],
-    queries: Budget,
-) -> Result<Others, DoctorError> {
-    let family = addresses.iter().find(|it| it.is_ipv4() != subject.server.is_ipv4()).copied();
-    let resolvers = dns::Config::system().map(|it| it.servers).unwrap_or_default();
-    let is_tls = subject.tls.is_some();
-    let resuming = is_tls.then(|| client_config(&opened.tls)).transpose()?;
-    Ok(Others { family, resolvers, resuming, queries })
-}
-
-/// Selects from the `wanted` experiments those that this target permits, and adds those whose
-/// occasion is given.
-fn worth_making(
-    wanted: Vec<Kind>,
-    asked: &RequestResults,
-    subject: &Subject,
-    occasions: &[(Occasion, bool)],
-    steps: &mut Steps,
-) -> Vec<Kind> {
-    if wanted.is_empty() || subject.target.scheme == Scheme::Tcp {
-        return Vec::new();
-    }
-    if let (true, Some(status)) = (asked.is_unwelcome(), asked.status) {
-        let why = format!("with status {status} the server asks for fewer requests");
-        steps.skipped("experiments", why);
-        return Vec::new();
-    }
-    if asked.is_stuck {
-        // If no response ever ends, only the effect of large packets can be tested.
-        return vec![Kind::Mss];
-    }
-    if !asked.is_answered() {
-        return Vec::new();
-    }
-    let mut kinds = wanted;
-    if asked.http2.is_some() {
-        // Their writes and `Expect` are of HTTP/1.1.
-        for kind in kinds.extract_if(.., |kind| kind.needs_body()) {
-            steps.skipped(kind.name(), "it concerns HTTP/1.1 alone: --http1.1");
-        }
-    }
-    for (occasion, _) in occasions.iter().filter(|(_, is_given)| *is_given) {
-        let more: Vec<_> = Kind::on(*occasion).filter(|it| !kinds.contains(it)).collect();
-        // The cause that makes all requests slow is asked about first.
-        let at = if *occasion == Occasion::SmallWindow { 0 } else { kinds.len() };
-        kinds.splice(at..at, more);
-    }
-    kinds
-}
-
-/// Returns the largest number of pairs of an experiment that has this share of the budget, so that one
-/// that cannot tell leaves the others theirs.
-fn pairs_max(kind: Kind, share_bytes: u64, exchange_bytes: u64) -> u64 {
-    let pairs_bytes = share_bytes.saturating_sub(kind.requests_beside() * exchange_bytes);
-    let pair_bytes = kind.requests_of_pair() * exchange_bytes;
-    (pairs_bytes / pair_bytes.max(1)).clamp(PAIRS_MIN, PAIRS_MAX)
-}
-
-/// Runs the experiments. If the server begins to answer otherwise than before, nothing more is sent
-/// to it, and the reason is returned, too.
-fn experiments(
-    asked: &RequestResults,
-    subject: &Subject,
-    kinds: Vec<Kind>,
-    others: &Others,
-    steps: &mut Steps,
-) -> (Vec<Experiment>, Option<String>) {
-    let mut coin = Coin::new(RandomState::new().hash_one(subject.server));
-    let mut made = Vec::new();
-    let exchange_bytes = asked.exchange_bytes_max(subject);
-    for (index, kind) in kinds.iter().copied().enumerate() {
-        let began = Instant::now();
-        let pair_bytes = kind.requests_of_pair() * exchange_bytes;
-        let least_bytes = PAIRS_MIN * pair_bytes;
-        if !kind.asks_resolvers() && subject.budget.left_bytes() < least_bytes {
-            let size = bytes(exchange_bytes);
-            let why = format!("with {size} for each answer it would exceed the budget");
-            steps.skipped(kind.name(), why);
-            continue;
-        }
-        let request_ns = asked.layers().request_ns;
-        // A link that limits an answer has no pauses within it. Of a server that pauses, a part of the
-        // answer may wait in a queue, for less time than its pause, in which the link has nothing to carry.
-        let floor_ns = FLOOR_NS.max(match kind.measures_queue() {
-            true => asked.layers().path_ns.max(asked.pause_ns()),
-            false => request_ns / FLOOR_PART,
-        });
-        // Answers of several flights that come at the same time share the path.
-        let is_transfer = asked.exceeds_first_flight(subject) && asked.answer_ns() >= LONG_NS
-            || kind.measures_queue();
-        let pairs_last = Duration::from_nanos(PAIRS_MIN * kind.requests_of_pair() * request_ns);
-        if is_transfer && !kind.asks_resolvers() && pairs_last > TRANSFERS_LAST {
-            let lasts = duration(u64::try_from(pairs_last.as_nanos()).unwrap_or(u64::MAX));
-            let why = format!("its answers, one after the other, would take {lasts}");
-            steps.skipped(kind.name(), why);
-            continue;
-        }
-        let (at_once, lasts) = match request_ns {
-            _ if is_transfer => (1, TRANSFERS_LAST),
-            VERY_LONG_NS.. => (PAIRS_MIN as usize, EXPERIMENT_LASTS),
-            LONG_NS.. => (PAIRS_AT_ONCE, EXPERIMENT_LASTS),
-            _ => (1, EXPERIMENT_LASTS),
-        };
-        let until = began + lasts;
-        // Requests on several streams follow.
-        let shares = kinds.len() - index + usize::from(asked.http2.is_some());
-        let share_bytes = subject.budget.left_bytes() / shares as u64;
-        let pairs_max = pairs_max(kind, share_bytes, exchange_bytes);
-        let bounds = Bounds { pairs_max, until, floor_ns, at_once, request_ns };
-        match make(kind, subject, others, &bounds, &mut coin) {
-            Ok(experiment) => {
-                steps.done(kind.name(), began, sentence(&experiment));
-                made.push(experiment);
-            }
-            Err(Skipped::DoesNotApply(why)) => steps.skipped(kind.name(), why),
-            Err(Skipped::Failed(ExchangeError::Budget(exceeded))) => {
-                steps.skipped(kind.name(), exceeded.to_string());
-            }
-            Err(failed) => {
-                let why = failed.to_string();
-                steps.failed(kind.name(), began, why.clone());
-                if matches!(failed, Skipped::Failed(ExchangeError::Status(_))) {
-                    return (made, Some(why));
-                }
-            }
-        }
-    }
-    (made, None)
-}
-
 /// Merges the report on packets (or on own sockets, if there are no packets) with findings about
 /// name servers and experiments. Returns it with the packets.
 fn diagnose(
@@ -593,25 +435,4 @@ fn diagnose(
     names::add(&mut report, named);
     weigh(&mut report, experiments);
     (report, packets)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn experiments_that_cannot_tell_leave_the_others_enough() {
-        let kinds = [Kind::Quickack, Kind::Connection, Kind::Resumption];
-        for (exchange_bytes, first_pairs) in [(700, PAIRS_MAX), (40_000, PAIRS_MIN)] {
-            let mut left = 8 << 20;
-            for (index, kind) in kinds.into_iter().enumerate() {
-                let share = left / (kinds.len() - index) as u64;
-                let pairs = pairs_max(kind, share, exchange_bytes);
-                assert!(index > 0 || pairs == first_pairs, "{pairs}");
-                let requests = kind.requests_beside() + pairs * kind.requests_of_pair();
-                left -= requests * exchange_bytes;
-                assert!(pairs >= PAIRS_MIN);
-            }
-        }
-    }
 }

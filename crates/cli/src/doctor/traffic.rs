@@ -3,8 +3,9 @@
 
 use super::args::Doctor;
 use super::asked::{CONNECTIONS, REQUESTS};
+use super::experimenting::PAIRS_MAX;
 use super::redirects::{self, REDIRECTS_MAX};
-use super::{PAIRS_MAX, http2, loads, way};
+use super::{http2, loads, way};
 use serde::Serialize;
 use tcpwhy_core::model::units::{bytes, count, counted, duration};
 use tcpwhy_probe::addresses;

@@ -104,12 +104,14 @@ impl Case<'_> {
     }
 
     /// Returns a finding `dns_timeout` if the server does not answer at all, or does not answer
-    /// queries of one type or one query of a pair. A late answer is one ([`Case::slow`]).
+    /// queries of one type or one query of a pair. A late answer is one ([`Case::slow`]), unless programs
+    /// give up before it comes.
     fn silent(&self, at: &ServerSurvey) -> Option<Judged> {
         // A server whose port is closed for TCP only has answered: another finding reports it.
         let queries = || {
             let all = at.rounds.iter().flat_map(|round| &round.queries);
-            all.filter(|it| !is_closed_for_tcp(it, at) && it.late.is_none())
+            let is_due = |it: &&Query| it.late.is_none() || !self.expected.is_conclusive();
+            all.filter(|it| !is_closed_for_tcp(it, at)).filter(is_due)
         };
         let unheard = |it: &&Query| !it.is_heard();
         let silent = queries().filter(unheard).count() as u64;
@@ -152,7 +154,7 @@ impl Case<'_> {
             fact(&mut finding, "answer_p50_ns", Fact::Ns(answer_ns));
             evidence.push(compared(other, answer_ns));
         }
-        let silent = queries().any(Query::is_silent);
+        let silent = queries().any(|it| it.is_silent() && it.late.is_none());
         if silent {
             not(&mut finding, Cause::DnsSlow, "never");
         }
@@ -164,11 +166,15 @@ impl Case<'_> {
 
     fn tried(&self, at: &ServerSurvey, silent: u64, heard: u64) -> Evidence {
         let first = at.rounds.iter().flat_map(|it| &it.queries).find(|it| !it.is_heard());
+        let late_ns = first.and_then(|it| it.late.as_ref()).map_or(0, |it| it.took_ns);
         let why = match first.map(|it| &it.outcome) {
             Some(QueryOutcome::PortClosed) => {
                 "refused by its host: nothing listens at the port".into()
             }
             Some(QueryOutcome::Unreachable { error }) => format!("not sent: {error}"),
+            _ if late_ns > 0 => {
+                format!("answered after {}, when programs have given up", duration(late_ns))
+            }
             _ => format!("not answered within {}", duration(ns(self.config.wait(0)))),
         };
         let queries = counted(silent + heard, "query", "queries");
@@ -213,11 +219,13 @@ impl Case<'_> {
     /// trip explains.
     fn slow(&self, at: &ServerSurvey) -> Option<Judged> {
         let used = self.expected.queries.iter().filter(|it| it.server == at.server);
-        // A late answer counts with all its time, also if a program no longer waits for it.
+        // A late answer counts with all its time, also if a program has asked another server meanwhile.
         let late = at.rounds.iter().flat_map(|it| &it.queries).filter_map(|it| it.late.as_deref());
+        let late = late.filter(|_| self.expected.is_conclusive());
         let slowest = used.chain(late).filter(|it| it.is_usable()).max_by_key(|it| it.took_ns)?;
         let taken_ns = slowest.took_ns;
-        let is_late = taken_ns > ns(self.config.wait(self.place(at)));
+        let patience_ns = ns(self.config.wait(self.place(at)));
+        let is_late = taken_ns > patience_ns;
         let rtt_ns = at.rtt_ns.unwrap_or(0);
         let is_slow = |ns: u64| ns >= SLOW_MIN_NS && ns >= SLOW_FACTOR * rtt_ns;
         if !is_slow(taken_ns) {
@@ -239,10 +247,7 @@ impl Case<'_> {
             finding.facts.push(("rtt_ns", Fact::Ns(rtt_ns)));
         }
         match is_late {
-            true => {
-                let wait_ns = ns(self.config.wait(self.place(at)));
-                finding.facts.push(("patience_ns", Fact::Ns(wait_ns)));
-            }
+            true => finding.facts.push(("patience_ns", Fact::Ns(patience_ns))),
             false => not(&mut finding, Cause::DnsTimeout, "answered"),
         }
         if self.expected.queries.iter().all(|it| it.outcome != QueryOutcome::NxDomain) {

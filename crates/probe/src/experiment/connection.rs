@@ -12,13 +12,15 @@ use rustls::{AlertDescription, ClientConfig, ClientConnection, HandshakeKind};
 use socket2::{Domain, Protocol, Socket, Type};
 use tcpwhy_core::experiment::Sending;
 
-use crate::budget::{Budget, Exceeded, Metered};
-use crate::http::http2::{self, Http2Error, OwnWindows, Seen, Session};
+use crate::budget::{Budget, Metered};
+use crate::http::http2::{self, OwnWindows, Seen, Session};
 use crate::http::{
     Answers, Handshake, HttpVersions, Progress, Request, Response, ResponseError, ResponseReader,
 };
 use crate::target::{Scheme, Target};
 use crate::tls::{sentence, server_name};
+
+use super::error::{ExchangeError, RequestStep, io_error};
 
 /// Greatest number of bytes of one read.
 const READ_BYTES: usize = 64 << 10;
@@ -78,66 +80,6 @@ pub struct Subject {
     /// Status of the usual answer: one of another class (RFC 9110 §15) is an error. `None` if any
     /// answer is accepted.
     pub usual_status: Option<u16>,
-}
-
-/// The step of a request that failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestStep {
-    /// `connect`.
-    Connect,
-    /// The TLS handshake.
-    Tls,
-    /// Sending the request.
-    Send,
-    /// Waiting for the answer, or for the rest of it.
-    Answer,
-}
-
-/// The error of a request without an answer.
-#[derive(Debug, thiserror::Error)]
-pub enum ExchangeError {
-    /// An error of the system.
-    #[error("{}", io_words(*.step, .source))]
-    Io {
-        /// The step that failed.
-        step: RequestStep,
-        /// Time from the begin of the step to the error.
-        after: Duration,
-        /// The error.
-        source: io::Error,
-    },
-    /// TLS failed.
-    #[error("the TLS handshake failed: {0}")]
-    Tls(String),
-    /// The bytes received are not an HTTP response.
-    #[error("{0}")]
-    Response(#[from] ResponseError),
-    /// The port speaks TLS, and was asked in plain HTTP.
-    #[error("the port speaks TLS and was asked in plain HTTP; write https://")]
-    TlsPort,
-    /// The server speaks HTTP/2 and not HTTP/1.1.
-    #[error("the server speaks HTTP/2 and does not answer HTTP/1.1; use --http2")]
-    OnlyHttp2,
-    /// The server speaks HTTP/1.1 and not HTTP/2.
-    #[error("the server speaks HTTP/1.1 and not HTTP/2; use --http1.1")]
-    OnlyHttp1,
-    /// A stream of HTTP/2, or its connection, ended without an answer.
-    #[error("{0}")]
-    Stream(Http2Error),
-    /// The budget is spent.
-    #[error("{0}")]
-    Budget(Exceeded),
-    /// The status of the answer has another class than the usual one.
-    #[error("an answer has status {0}, and those before had not")]
-    Status(u16),
-}
-
-impl ExchangeError {
-    /// Returns whether it is a timeout.
-    pub fn is_timeout(&self) -> bool {
-        let ExchangeError::Io { source, .. } = self else { return false };
-        matches!(source.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock)
-    }
 }
 
 /// The durations in one request, ns, by a monotonic clock in user space.
@@ -408,22 +350,18 @@ impl<'a> Connection<'a> {
         self.tls.is_none() && self.session.is_none()
     }
 
-    /// Returns whether the server ends the plain connection within this time, while nothing is asked.
-    pub fn ends_within(&self, time: Duration) -> bool {
+    /// Returns whether the server ends the plain connection within this time, while nothing is asked; without
+    /// a time, whether it has ended.
+    pub fn ends_within(&self, time: Option<Duration>) -> bool {
         let socket = self.socket.socket();
-        if !self.is_plain() || socket.set_read_timeout(Some(time)).is_err() {
+        if !self.is_plain() {
             return false;
         }
-        match socket.peek(&mut [0]) {
-            Ok(bytes) => bytes == 0,
-            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
-        }
-    }
-
-    /// Returns whether the server has ended the plain connection, while nothing is asked; it does not wait.
-    pub fn has_ended(&self) -> bool {
-        let socket = self.socket.socket();
-        if !self.is_plain() || socket.set_nonblocking(true).is_err() {
+        let set = match time {
+            Some(time) => socket.set_read_timeout(Some(time)),
+            None => socket.set_nonblocking(true),
+        };
+        if set.is_err() {
             return false;
         }
         let came = socket.peek(&mut [0]);
@@ -431,7 +369,7 @@ impl<'a> Connection<'a> {
         let _ = socket.set_nonblocking(false);
         match came {
             Ok(bytes) => bytes == 0,
-            Err(error) => error.kind() != ErrorKind::WouldBlock,
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
         }
     }
 
@@ -586,26 +524,6 @@ fn connect(subject: &Subject, settings: Settings) -> io::Result<TcpStream> {
     let socket = socket.into();
     arm(&socket, settings);
     Ok(socket)
-}
-
-/// Describes an error of a step; a wait that ended has a number of the system that says nothing to a user.
-fn io_words(step: RequestStep, source: &io::Error) -> String {
-    match (source.kind(), step) {
-        (ErrorKind::TimedOut | ErrorKind::WouldBlock, RequestStep::Connect) => {
-            "no answer to the SYN within the timeout".to_owned()
-        }
-        (ErrorKind::TimedOut | ErrorKind::WouldBlock, _) => {
-            "no complete answer within the timeout".to_owned()
-        }
-        _ => source.to_string(),
-    }
-}
-
-pub(super) fn io_error(step: RequestStep, began: Instant, source: io::Error) -> ExchangeError {
-    if let Some(exceeded) = Exceeded::of(&source) {
-        return ExchangeError::Budget(exceeded);
-    }
-    ExchangeError::Io { step, after: began.elapsed(), source }
 }
 
 fn nanos(since: Instant) -> u64 {

@@ -16,13 +16,14 @@ use crate::budget::Budget;
 use crate::http::http2::{OwnWindows, WINDOW_BYTES};
 use crate::route::local_address;
 
-use super::connection::{ExchangeError, Settings, Subject};
+use super::connection::{Settings, Subject};
+use super::error::ExchangeError;
 use super::requests::{
     connecting, connecting_amid, expecting, half_of_answer, handshake, held_by, is_kept,
     large_and_small, new, new_or_used, once, resuming, speaks_http2, together, with_header,
 };
 use super::resolver;
-use super::statistics::{Coin, Shown};
+use super::statistics::{Coin, PAIRS_MIN, Shown};
 use super::trials::{Arm, Bounds, Pairs, Trial, on_one_connection};
 
 /// Number of requests on a connection in experiments with delayed ACKs. The kernel begins in the
@@ -43,9 +44,6 @@ const IGNORED_NS: u64 = 500_000_000;
 const CONCURRENT_REQUESTS: usize = 10;
 /// Number of header bytes that the experiment `request-size` adds.
 const MORE_HEADER_BYTES: usize = 4 << 10;
-/// Number of pairs that suffice if they agree; the trials of experiments that wait for a timeout all run
-/// at the same time.
-pub(super) const PAIRS_AT_ONCE: usize = 8;
 
 /// When an experiment is made that nobody named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -407,7 +405,7 @@ impl Context<'_> {
     fn requests_of_trial(&self) -> usize {
         let Bounds { until, at_once, request_ns, .. } = self.bounds;
         let left_ns = crate::nanoseconds(until.saturating_duration_since(Instant::now()));
-        let batches = PAIRS_AT_ONCE.div_ceil(at_once.max(1)) as u64;
+        let batches = PAIRS_MIN.div_ceil(at_once.max(1) as u64);
         let fitting = left_ns / (2 * batches * request_ns).max(1);
         usize::try_from(fitting).unwrap_or(REQUESTS).clamp(SKIPPED + 1, REQUESTS)
     }
@@ -439,7 +437,7 @@ pub fn make(
     let mut bounds = *bounds;
     bounds.floor_ns = bounds.floor_ns.max(traits.floor_min_ns);
     if traits.waits {
-        bounds.at_once = PAIRS_AT_ONCE;
+        bounds.at_once = PAIRS_MIN as usize;
     }
     let context = Context { subject, others, bounds };
     let pairs = run(&context, coin)?;

@@ -10,6 +10,7 @@
 //! evidence for the core ([`tcpwhy_core::experiment`]).
 
 pub mod connection;
+mod error;
 mod kinds;
 mod requests;
 mod resolver;
@@ -19,8 +20,9 @@ mod trials;
 #[cfg(target_os = "linux")]
 mod window;
 
-pub use connection::{Connection, ExchangeError, Kernel, RequestStep, Settings, Subject, Timing};
+pub use connection::{Connection, Kernel, Settings, Subject, Timing};
+pub use error::{ExchangeError, RequestStep};
 pub use kinds::{Kind, Occasion, Others, Skipped, make};
-pub use statistics::Coin;
+pub use statistics::{Coin, PAIRS_MIN};
 pub use streams::Together;
 pub use trials::Bounds;

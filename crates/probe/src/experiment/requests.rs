@@ -9,8 +9,10 @@ use rustls::ClientConfig;
 use tcpwhy_core::experiment::median_ns;
 use tcpwhy_core::model::Cause;
 
-use super::connection::{Connection, ExchangeError, Settings, Subject, Timing, kernel_of};
-use super::kinds::{PAIRS_AT_ONCE, REQUESTS, Skipped};
+use super::connection::{Connection, Settings, Subject, Timing, kernel_of};
+use super::error::ExchangeError;
+use super::kinds::{REQUESTS, Skipped};
+use super::statistics::PAIRS_MIN;
 use super::trials::{Bounds, Pairs, Trial, on_one_connection};
 
 /// Size of segments that pass any IPv4 path (RFC 9293 §3.7.1), bytes.
@@ -177,7 +179,7 @@ pub fn expecting(subject: &Subject) -> Result<Trial, ExchangeError> {
 /// until its timeout; all trials run at the same time, as far as the budget permits, so that the
 /// total wait is one timeout and not eight.
 pub fn large_and_small(subject: &Subject, bounds: &Bounds) -> Result<Pairs, ExchangeError> {
-    let pairs = bounds.pairs_max.min(PAIRS_AT_ONCE as u64);
+    let pairs = bounds.pairs_max.min(PAIRS_MIN);
     let trial = |mss_bytes| {
         let settings = Settings { mss_bytes, ..Settings::default() };
         match new(subject, settings) {

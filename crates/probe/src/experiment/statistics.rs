@@ -17,6 +17,9 @@ use tcpwhy_core::model::experiment::ERROR_MAX;
 /// suffice if all agree, and more are needed if one does not.
 const EXPECTED: f64 = 0.95;
 
+/// Number of pairs that suffice if they agree.
+pub const PAIRS_MIN: u64 = 8;
+
 /// The differences of pairs in their order, ns: the time without the change less that with it.
 #[derive(Clone, Debug, Default)]
 pub struct Differences(Vec<i64>);
@@ -121,8 +124,9 @@ mod tests {
 
     #[test]
     fn eight_pairs_that_agree_suffice_and_seven_do_not() {
-        assert_eq!(of(&[44 * MS; 8]).shown(MS), Shown::Effect);
-        assert_eq!(of(&[44 * MS; 7]).shown(MS), Shown::NotYet);
+        let agreeing = [44 * MS; PAIRS_MIN as usize];
+        assert_eq!(of(&agreeing).shown(MS), Shown::Effect);
+        assert_eq!(of(&agreeing[1..]).shown(MS), Shown::NotYet);
         assert_eq!(of(&[0; 8]).shown(MS), Shown::None);
         let mut one_exception = vec![0];
         one_exception.extend([44 * MS; 11]);

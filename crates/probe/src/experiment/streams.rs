@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ClientConnection;
 
-use super::connection::{Connection, ExchangeError, RequestStep, Timing, io_error};
+use super::connection::{Connection, Timing};
+use super::error::{ExchangeError, RequestStep, io_error};
 use crate::budget::Metered;
 use crate::http::http2::{Event, Http2Error, OwnWindows, Prepared, Session};
 use crate::http::{Response, ResponseError};

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use tcpwhy_core::experiment::median_ns;
 
-use super::connection::{Connection, ExchangeError, Settings, Subject};
+use super::connection::{Connection, Settings, Subject};
+use super::error::ExchangeError;
 use super::statistics::{Coin, Differences, Shown};
 
 /// The limits of an experiment.
