@@ -22,7 +22,7 @@ import * as place from "./place";
 const isSame = (one: Frame, other: Frame | null) =>
   other !== null && one[0] === other[0] && one[1] === other[1];
 
-/** What the address calls a connection, or with its number an exchange. */
+/** Name of a connection in the address of the page; with a number, of one of its exchanges. */
 const key = (run: Run, [file, frame]: Frame, number?: number) =>
   `${run.id}${number === undefined ? "connection" : "exchange"}-${file}.${frame}${number === undefined ? "" : `.${number}`}`;
 
@@ -144,7 +144,7 @@ export function detail(runs: Run[], boards: Set<Graphs>): HTMLDialogElement {
     // The list may have been drawn anew since.
     if (from?.isConnected) from.focus({ preventScroll: true });
   });
-  // What is beside the dialog is its backdrop.
+  // A click on the backdrop has the dialog itself as its target.
   dialog.addEventListener("click", (event) => {
     if (event.target === dialog) dialog.close();
   });

@@ -212,7 +212,7 @@ export function table(
 
 /** Puts the names of the columns on the cells of a row. */
 export function named(row: HTMLTableRowElement, names: (string | null)[]): HTMLTableRowElement {
-  // Cells that are shown as blocks keep what they are for a screen reader by their roles.
+  // Roles tell a screen reader that these are rows and cells, also where CSS shows them as blocks.
   row.setAttribute("role", "row");
   [...row.cells].forEach((cell, at) => {
     cell.setAttribute("role", cell.tagName === "TH" ? "rowheader" : "cell");

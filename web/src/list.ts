@@ -125,7 +125,7 @@ class List {
       const order = first < second ? -1 : first > second ? 1 : 0;
       return isDown ? -order : order;
     });
-    // What is opened or scrolled to changes the address as well, but not the list.
+    // Opening and scrolling change the address as well, but not the list.
     const asked = JSON.stringify([by, isDown, found.map((row) => row.first)]);
     if (asked !== this.drawn) {
       if (this.drawn !== "") this.shown = Math.min(this.shown, this.step());

@@ -1,4 +1,4 @@
-// What is shown, in the address of the page: a section, and what is open or filtered. A link restores
+// The state of the page in its address: the section, the open exchange, the filters. A link restores
 // it, and the browser's way back undoes it.
 //
 //   #exchanges?cause=retransmission_timeout&open=exchange-0.17

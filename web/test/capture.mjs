@@ -91,3 +91,18 @@ export function hostile() {
   }
   return capture(segments);
 }
+
+/** SYNs of 400 addresses without an answer. */
+export function flood() {
+  const syns = Array.from({ length: 400 }, (_, at) => ({
+    at_us: at * 2_500,
+    source: `10.1.${at >> 8}.${at & 255}`,
+    destination: "192.0.2.80",
+    source_port: 1024 + at,
+    destination_port: 80,
+    seq: at * 77,
+    ack: 0,
+    flags: 2,
+  }));
+  return capture(syns);
+}

@@ -6,7 +6,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { capture, hostile } from "./capture.mjs";
+import { flood, hostile } from "./capture.mjs";
 import { tcpwhy } from "./chromium.mjs";
 import { json, reports, stored } from "./reports.mjs";
 
@@ -242,17 +242,7 @@ test("a script that is put into the page does not run", async () => {
 
 test("a flood shows its handshakes", async () => {
   const file = join(folder, "flood.pcap");
-  const syns = Array.from({ length: 400 }, (_, at) => ({
-    at_us: at * 2_500,
-    source: `10.1.${at >> 8}.${at & 255}`,
-    destination: "192.0.2.80",
-    source_port: 1024 + at,
-    destination_port: 80,
-    seq: at * 77,
-    ack: 0,
-    flags: 2,
-  }));
-  writeFileSync(file, capture(syns));
+  writeFileSync(file, flood());
   const { tab, faults } = await shown(file);
   assert.deepEqual(faults, []);
   const said = await tab.locator("#finding-1 .setups svg").first().getAttribute("aria-label");

@@ -5,7 +5,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { spawnSync } from "node:child_process";
-import { capture } from "./capture.mjs";
+import { flood } from "./capture.mjs";
 import { tcpwhy } from "./chromium.mjs";
 import { dataOf, json, reports, stored } from "./reports.mjs";
 
@@ -22,27 +22,17 @@ const SOME = [
 ];
 const BOTH = [stored("both_ends-client.pcap"), stored("both_ends-server.pcap")];
 
-function flood() {
+function flooded() {
   const file = join(folder, "flood.pcap");
-  const syns = Array.from({ length: 400 }, (_, at) => ({
-    at_us: at * 2_500,
-    source: `10.1.${at >> 8}.${at & 255}`,
-    destination: "192.0.2.80",
-    source_port: 1024 + at,
-    destination_port: 80,
-    seq: at * 77,
-    ack: 0,
-    flags: 2,
-  }));
-  writeFileSync(file, capture(syns));
+  writeFileSync(file, flood());
   return file;
 }
 
-/** What each of the pages is made of, by a name. */
+/** The captures of each page, by its name. */
 const pages = () => [
   ...SOME.map((name) => [name, stored(name)]),
   ["both", BOTH],
-  ["flood", flood()],
+  ["flood", flooded()],
 ];
 
 const dialog = (tab) => tab.locator("dialog.detail");

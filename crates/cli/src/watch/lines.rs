@@ -9,7 +9,7 @@ use tcpwhy_core::report::{Look, Page, Paint, json};
 use tcpwhy_core::state::{Parts, Served, ServerParts, by_server, parts_of};
 
 /// Costs and losses of the capture itself.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Cost {
     /// Time that the report covers: `window` or `whole`.
     pub covers: &'static str,
@@ -215,17 +215,7 @@ mod tests {
     use tcpwhy_live::hooks::Lack;
 
     fn cost() -> Cost {
-        Cost {
-            covers: "window",
-            captured_by: "programs",
-            dropped_packets: 0,
-            late_packets: 0,
-            own_cpu_ns: 0,
-            own_cpu_share: 0.0,
-            open_connections: 0,
-            saved: Vec::new(),
-            hooks_missing: None,
-        }
+        Cost { covers: "window", captured_by: "programs", ..Cost::default() }
     }
 
     #[test]

@@ -18,10 +18,10 @@ const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 /// Size of a terminal that does not state it.
 const SIZE: Rect = Rect::new(0, 0, 80, 24);
 
-/// How long the rest of a key's bytes is waited for.
+/// Longest wait for the rest of a key's bytes.
 const KEY_WAIT: Duration = Duration::from_millis(1);
 
-/// The bytes of one drawing, written at once. What a panic leaves of a drawing is not written.
+/// The bytes of one drawing, written at once. A drawing that a panic interrupts is not written.
 #[derive(Default)]
 struct Bytes(Vec<u8>);
 

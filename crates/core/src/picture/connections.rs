@@ -107,7 +107,7 @@ fn ladders(wholes: &[(FrameId, Whole)], rows: &[ExchangeRow]) -> Vec<Vec<DrawnEx
 }
 
 /// Returns the index of the connection of each row, and that of its exchange on it. Several requests
-/// may be in one segment, and their responses too: these are told apart by their order.
+/// may be in one segment, and so may their responses; their order distinguishes them.
 fn numbers(wholes: &[(FrameId, Whole)], rows: &[ExchangeRow]) -> Vec<Option<(usize, usize)>> {
     let mut places: HashMap<(FrameId, FrameId), VecDeque<(usize, usize)>> = HashMap::new();
     for (at, (_, whole)) in wholes.iter().enumerate() {

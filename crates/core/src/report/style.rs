@@ -126,8 +126,8 @@ fn code_at(text: &str) -> Option<(&'static str, Option<Paint>)> {
     CODES.into_iter().find(|(code, _)| text.starts_with(code))
 }
 
-/// Divides a line of a coloured page into its pieces, each with its style, without the codes. Styles that
-/// look alike are not told apart.
+/// Divides a line of a coloured page into its pieces, each with its style, without the codes. Styles
+/// with the same codes become the first of them.
 pub fn pieces(line: &str) -> Vec<(Option<Paint>, &str)> {
     let (mut pieces, mut paint, mut rest) = (Vec::new(), None, line);
     let (mut begin, mut at) = (0, 0);

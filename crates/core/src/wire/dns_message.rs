@@ -80,7 +80,7 @@ pub struct Message {
     pub opcode: u8,
     /// TC: the answer did not fit; the client has to use TCP.
     pub is_truncated: bool,
-    /// RD: the server is to ask others for what it does not know itself.
+    /// RD (RFC 1035 §4.1.1): the client asks the server to query other servers where necessary.
     pub is_recursion_desired: bool,
     /// RCODE, see [`rcode`].
     pub rcode: u8,

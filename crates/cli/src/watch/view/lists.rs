@@ -186,7 +186,7 @@ impl Pane {
 
 /// A row of a list.
 pub struct Row {
-    /// What it shows, the same in each report.
+    /// Identifier of the finding, exchange or endpoint that it shows; it is the same in each report.
     pub id: String,
     /// Its place in the report.
     pub item: usize,

@@ -26,7 +26,7 @@ use tcpwhy_core::pipeline::Interval;
 use tcpwhy_core::report::{Look, Phrases};
 use tcpwhy_core::state::{Served, ServerParts, by_server};
 
-/// What stays the same while a watch goes on.
+/// Settings of a watch, which do not change.
 #[derive(Clone, Debug, Default)]
 pub struct Fixed {
     /// The interface.
@@ -55,7 +55,7 @@ pub struct Ended {
     pub time: String,
 }
 
-/// What the view shows of the time until the end of an interval.
+/// The contents of the view at the end of an interval.
 struct Shot {
     report: Report,
     /// The texts of each finding.
@@ -76,7 +76,7 @@ struct Shot {
 struct Choice {
     /// The selected row.
     row: usize,
-    /// What it shows, which is followed when rows are added or change places.
+    /// Identifier of the selected row: the selection follows it when rows are added or move.
     id: String,
     /// Number of the order, among those that the list has.
     order: usize,
@@ -93,7 +93,7 @@ pub struct View {
     look: Look,
     fixed: Fixed,
     past: Past,
-    /// What is shown; `None` before the first interval ends.
+    /// The contents that are shown; `None` before the first interval ends.
     shot: Option<Rc<Shot>>,
     /// The newest shot while the view is frozen.
     newest: Option<Rc<Shot>>,
@@ -206,7 +206,7 @@ impl View {
         let (pane, row) = (self.pane(), self.choice().row);
         match key {
             KeyCode::Char(' ' | '?' | '/' | 'p') | KeyCode::Esc => {}
-            // Who moves in a list stays in it.
+            // A movement chooses the list, so that the view does not go on to another one by itself.
             _ => self.chosen = Some(pane),
         }
         match key {

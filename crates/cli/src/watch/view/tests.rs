@@ -29,16 +29,13 @@ fn diagnosed(name: &str) -> (Report, Interval) {
 }
 
 fn cost() -> Cost {
+    let (own_cpu_share, open_connections) = (0.004, 3);
     Cost {
         covers: "window",
         captured_by: "programs",
-        dropped_packets: 0,
-        late_packets: 0,
-        own_cpu_ns: 0,
-        own_cpu_share: 0.004,
-        open_connections: 3,
-        saved: Vec::new(),
-        hooks_missing: None,
+        own_cpu_share,
+        open_connections,
+        ..Cost::default()
     }
 }
 

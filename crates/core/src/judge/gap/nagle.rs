@@ -13,8 +13,8 @@ pub struct NagleEvidence {
     /// only without the algorithm.
     pub ends_of_writes: u32,
     /// Number of times that a small segment left while another was unacknowledged and was the first to
-    /// acknowledge data of the peer. BSD systems send what they have with an ACK that is due, Linux only
-    /// without the algorithm.
+    /// acknowledge data of the peer. BSD systems add unsent data to an ACK that is due, whether or not
+    /// the algorithm is on; Linux does so only if it is off.
     pub with_due_acks: u32,
     /// Number of times that a small segment left with the ACK for which it seems to have waited.
     pub holds: u32,

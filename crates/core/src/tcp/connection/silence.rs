@@ -143,8 +143,8 @@ impl Connection {
         let answers_early = gap.sender == Side::Server
             && gap.turn == Turn::Answers
             && !self.awaited().has_received_request();
-        // What ended the silence had left before it began, and before its sender heard the last ACK: it may
-        // have waited for an earlier one, behind a queue.
+        // The segment that ended the silence had left before it began, and before its sender heard the last
+        // ACK: it may have waited for an earlier one, behind a queue.
         let is_behind_queue = gap.turn == Turn::Continues
             && gap.acks.unheard
             && self.senders[gap.sender].clock.queued_ns() >= gap.len_ns();

@@ -69,7 +69,7 @@ impl Setup {
         let rested_ns = (until_ns - last_answer_ns).saturating_sub(rtt_client_ns);
         // The SYN-ACK may have been captured before the SYN.
         let acking_ns = last_answer_ns + first_ns.saturating_sub(answered_ns);
-        // What the client sent first is not in the capture, nor when.
+        // The capture lacks the client's first data, so its time is unknown.
         let is_unseen = self.steps.first == FirstSegment::FollowsData;
         let (unseen_ns, rested_ns) = if is_unseen { (rested_ns, 0) } else { (0, rested_ns) };
         let open_ns = until_ns - rested_ns;

@@ -15,7 +15,7 @@ pub(super) enum HandshakeStep {
     Ack,
 }
 
-/// What the client's first segment after the SYN-ACK shows of the handshake's ACK.
+/// Relation of the client's first segment after the SYN-ACK to the handshake's ACK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum FirstSegment {
     /// It may be that ACK.
