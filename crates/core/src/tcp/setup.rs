@@ -161,7 +161,9 @@ impl Setup {
                 Some(_) => keep(&mut repeated.after_ack_ns, here.time_ns),
             }
         } else if segment.flags.has(TcpFlags::RST) && !self.confirmed {
-            self.refused = !self.steps.has(HandshakeStep::SynAck) && self.syns > 0;
+            // A host that waits for the answer to its SYN drops a RST without an ACK (RFC 9293 §3.10.7.3).
+            let answers = segment.flags.has(TcpFlags::ACK);
+            self.refused = answers && !self.steps.has(HandshakeStep::SynAck) && self.syns > 0;
         } else {
             self.confirmed = true;
         }
