@@ -84,6 +84,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.executorEnv.PYTHONPATH", paths)
         .config("spark.local.dir", str(tmp_path_factory.mktemp("spark")))
         .config("spark.sql.session.timeZone", "UTC")
+        # Spark's Snappy takes a host that has musl beside glibc for one that has musl alone.
+        .config("spark.sql.parquet.compression.codec", "zstd")
         .getOrCreate()
     )
     made.sparkContext.setLogLevel("OFF")
