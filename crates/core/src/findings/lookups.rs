@@ -36,7 +36,7 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     asked.compare_first_with_first(&mut lookups);
     let slowest_ns = slowest(&lookups);
     let iterative = lookups.iter().filter(|it| it.is_of_tool()).flat_map(|it| &it.queries);
-    tally.notes.iterative += iterative.filter(|it| it.flags.is_iterative).count() as u64;
+    tally.notes.iterative += iterative.count() as u64;
     let is_waited_for = |it: &Lookup| !it.by_resolver && !it.is_of_tool();
     lookups.retain(|lookup| is_waited_for(lookup) && !lookup.queries.is_empty());
     let all = lookups.len();
