@@ -43,7 +43,29 @@ const COMMANDS: [(u8, &str); 19] = [
     (0x21, "SASL auth"),
 ];
 
+/// Commands that store, which have flags and an expiration (8 bytes), and those that count (20 bytes), each
+/// with its quiet form.
+const STORING: [u8; 6] = [0x01, 0x02, 0x03, 0x11, 0x12, 0x13];
+const COUNTING: [u8; 4] = [0x05, 0x06, 0x15, 0x16];
+
 pub(super) struct Memcached;
+
+/// Returns whether the lengths in `header` agree with each other, and in a request with its opcode.
+fn fits(header: &[u8; HEADER_BYTES]) -> bool {
+    let [magic, opcode, k1, k2, extras, _, _, _, b1, b2, b3, b4] = *header;
+    let key = u32::from(u16::from_be_bytes([k1, k2]));
+    let body = u32::from_be_bytes([b1, b2, b3, b4]);
+    let is_whole = key + u32::from(extras) <= body;
+    let expected = match opcode {
+        _ if magic == RESPONSE => return is_whole,
+        _ if STORING.contains(&opcode) => 8,
+        _ if COUNTING.contains(&opcode) => 20,
+        // Flush and the commands that set an expiration may have 4 bytes.
+        0x08 | 0x18 | 0x1c..=0x1e if extras == 4 => 4,
+        _ => 0,
+    };
+    is_whole && extras == expected
+}
 
 impl Grammar for Memcached {
     fn begins(&self, from: Side, prefix: &[u8], _: Hint) -> Verdict {
@@ -52,7 +74,13 @@ impl Grammar for Memcached {
         // Keys have at most 250 bytes, and the body below 16 MiB as a rule.
         let extras = Within(0, EXTRAS_MAX);
         let pattern = [Is(magic), Within(0, 0x22), Is(0), Any, extras, Is(0), Is(0), Any, Is(0)];
-        like(prefix, &pattern)
+        match prefix.first_chunk::<HEADER_BYTES>() {
+            // SPDY begins with the same byte.
+            Some(header) if !fits(header) => Verdict::No,
+            Some(_) => like(prefix, &pattern),
+            None if like(prefix, &pattern) == Verdict::No => Verdict::No,
+            None => Verdict::Maybe,
+        }
     }
 
     fn header_bytes(&self, _: &[u8]) -> usize {

@@ -25,6 +25,7 @@ const LAST: u8 = 1;
 const RESULT: u8 = 4;
 const PRELOGIN: u8 = 18;
 const LOGIN: u8 = 16;
+const SSPI: u8 = 17;
 /// The token of an error.
 const ERROR: u8 = 0xaa;
 /// Content types of TLS in a handshake.
@@ -40,7 +41,7 @@ const REQUESTS: [(u8, &str); 8] = [
     (8, "federated login"),
     (14, "transaction"),
     (LOGIN, "login"),
-    (17, "SSPI"),
+    (SSPI, "SSPI"),
     (PRELOGIN, "prelogin"),
 ];
 
@@ -96,8 +97,8 @@ impl Grammar for Tds {
                 Said::Upgrade { id: ID, kind: "TLS handshake" }
             }
             (Side::Client, Some(kind)) => Said::Call { id: ID, kind, more },
-            // A handshake goes on in packets of the client's type.
-            (Side::Server, _) if kind == RESULT || kind == PRELOGIN => {
+            // Handshakes of TLS and of SSPI go on in packets of the client's type.
+            (Side::Server, _) if [RESULT, PRELOGIN, SSPI].contains(&kind) => {
                 let number = match message.head {
                     [ERROR, ..] => u32_le(message.head, 3),
                     _ => None,

@@ -28,8 +28,15 @@ fn a_statement_in_two_packets_is_one_request() {
         (C, &TDS_BATCH_END, 0),
         (C, &TDS_ATTENTION, 0),
         (S, &TDS_ERROR, 0),
+        (C, &TDS_SSPI, 0),
+        (S, &TDS_SSPI, 0),
     ];
-    let told = [exchange("prelogin"), exchange("SQL batch"), failed("SQL batch", "SQL Server 701")];
+    let told = [
+        exchange("prelogin"),
+        exchange("SQL batch"),
+        failed("SQL batch", "SQL Server 701"),
+        exchange("SSPI"),
+    ];
     assert_eq!(exchanges(1433, pushes), told.join(", "));
 }
 

@@ -102,6 +102,8 @@ pub(super) mod samples {
     pub const TDS_ROWS: [u8; 10] = *b"\x04\0\0\x0a\0\x33\x01\0\x81\x01";
     pub const TDS_DONE: [u8; 10] = *b"\x04\x01\0\x0a\0\x33\x02\0\xfd\x10";
     pub const TDS_ERROR: [u8; 19] = *b"\x04\x01\0\x13\0\x33\x01\0\xaa\x20\0\xbd\x02\0\0\x01\x11..";
+    /// A step of the handshake of SSPI, of either side.
+    pub const TDS_SSPI: [u8; 10] = *b"\x11\x01\0\x0a\0\0\x01\0NT";
     pub const TDS_ATTENTION: [u8; 8] = *b"\x06\x01\0\x08\0\0\x01\0";
 
     /// Magic number, opcode, lengths of key and body, status, opaque value.
@@ -275,6 +277,7 @@ fn no_protocol_is_taken_for_another() {
         b"\0\0\0\x12\0\x03\0\x01\0\0\0\x05\0\0\0\0\0\0\0\0\0\0",
         b"\0\x01\0\0\0\x06\x01\x03\0\0\0\x01",
         b"\x85\0\0\0",
+        b"\x80\x02\0\x01\0\0\0\x13\0\0\0\x21\0\0\0\0\x80\0\x1a\xd4",
     ] {
         for mid_stream in [false, true] {
             let mut framer = Framer::new(9999, mid_stream);
