@@ -52,6 +52,7 @@ mod slow;
 mod stamps;
 mod tally;
 pub mod thresholds;
+mod texts;
 mod unheard;
 mod upstream_wait;
 mod words;
@@ -67,6 +68,7 @@ pub use floors::{Floors, share_of};
 pub use lookups::link;
 pub use stamps::{Stamps, are_made_up};
 pub use tally::Tally;
+pub use texts::{IntoFact, Table, say, template, term};
 pub use words::{
     FixRow, ObservationWords, Words, effect_fact, manual, observation, observations, table, words,
 };

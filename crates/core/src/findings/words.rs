@@ -1,22 +1,19 @@
-//! The texts that people read: the manual of each cause is also its message table.
+//! The texts that people read: the manual of each cause is also its message table, in each language.
 //!
 //! A manual has fixed headings. `## Headline` and `## Message` are lists of sentence templates, `##
 //! Evidence`, `## How it differs from look-alikes` and `## Fix` are tables; the rest is prose. A
 //! template has `{fact}` places, `{fact:one|many}` for a counted noun, and `[…|…]` for
 //! alternatives, of which the first that can be filled is used, or nothing. The parts that the
 //! manual shows (look-alikes and fixes) have every fact in such brackets, so that they read well
-//! without facts too. A second language would be a second set of such files.
+//! without facts too. Each language has a set of such files ([`super::texts`]).
 
 use crate::findings::causes::rules;
-use crate::model::Cause;
-
-/// Parts of a chain that mean the same in most causes.
-const EVIDENCE: &str = include_str!("evidence.md");
-const OBSERVATIONS: &str = include_str!("observations.md");
+use crate::findings::texts::{row, texts};
+use crate::model::{Cause, Language};
 
 /// Returns the manual of `cause`, Markdown.
-pub fn manual(cause: Cause) -> &'static str {
-    rules(cause).manual
+pub fn manual(cause: Cause, language: Language) -> &'static str {
+    texts(language).manuals[cause as usize]
 }
 
 /// Returns the name of the fact of `cause` that the effect of an experiment is.
@@ -25,8 +22,8 @@ pub fn effect_fact(cause: Cause) -> Option<&'static str> {
 }
 
 /// Returns the message table of `cause`.
-pub fn words(cause: Cause) -> Words {
-    Words::parse(manual(cause))
+pub fn words(cause: Cause, language: Language) -> Words {
+    Words { evidence_of_all: texts(language).evidence, ..Words::parse(manual(cause, language)) }
 }
 
 /// The sentences of one cause, as templates.
@@ -44,6 +41,8 @@ pub struct Words {
     pub ruled_out: Vec<(&'static str, &'static str, &'static str)>,
     /// Recommended changes.
     pub fixes: Vec<FixRow>,
+    /// Names of the parts of a chain that mean the same in most causes: a message table.
+    pub evidence_of_all: &'static str,
 }
 
 /// A row of a manual's `## Fix` table.
@@ -93,9 +92,8 @@ impl Words {
 
     /// Returns the name of the part `id` of the causal chain.
     pub fn part(&self, id: &str) -> Option<&'static str> {
-        let own = self.evidence.iter().copied();
-        let common = rows(EVIDENCE).map(|[part, words]| (part, words));
-        own.chain(common).find(|(part, _)| *part == id).map(|(_, words)| words)
+        let own = self.evidence.iter().find(|(part, _)| *part == id).map(|(_, words)| *words);
+        own.or_else(|| row(self.evidence_of_all, id))
     }
 
     /// Returns the sentence `id`, which states why the finding is not `cause`.
@@ -117,8 +115,8 @@ pub struct ObservationWords {
 }
 
 /// Returns every observation that has texts.
-pub fn observations() -> impl Iterator<Item = ObservationWords> {
-    sections(OBSERVATIONS, "# ").flat_map(|(group, body)| {
+pub fn observations(language: Language) -> impl Iterator<Item = ObservationWords> {
+    sections(texts(language).observations, "# ").flat_map(|(group, body)| {
         sections(body, "## ").filter(|(id, _)| !id.is_empty()).map(move |(id, body)| {
             ObservationWords { id, limits: group == "Limits", message: items(body) }
         })
@@ -126,8 +124,8 @@ pub fn observations() -> impl Iterator<Item = ObservationWords> {
 }
 
 /// Returns the texts of observation `id`.
-pub fn observation(id: &str) -> Option<ObservationWords> {
-    observations().find(|words| words.id == id)
+pub fn observation(id: &str, language: Language) -> Option<ObservationWords> {
+    observations(language).find(|words| words.id == id)
 }
 
 /// Returns the parts of `text` between lines that begin with `mark`; the part before the first has
@@ -193,7 +191,7 @@ mod tests {
     #[test]
     fn every_cause_has_a_complete_manual() {
         for &cause in Cause::ALL {
-            let words = words(cause);
+            let words = words(cause, language);
             let id = cause.id();
             assert!(!words.title.is_empty(), "{id}: title");
             assert!(!words.headline.is_empty(), "{id}: headline");

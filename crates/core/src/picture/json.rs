@@ -5,7 +5,7 @@ use super::{Drawing, DrawnConnection, ExchangeRow, Graphs, Picture, SetUps, colu
 use crate::capture::FrameId;
 use crate::dns::{Lookup, LookupOutcome};
 use crate::graph::{Mark, Point};
-use crate::model::Report;
+use crate::model::{Language, Report};
 use crate::model::units::endpoint;
 use crate::report::{Ladder, LadderStep, Step, json, manual_json};
 use serde_json::{Map, Value, json};
@@ -17,7 +17,7 @@ impl Picture {
         let zero_ns = report.totals.first_ns;
         let causes = report.findings.iter().map(|finding| finding.cause);
         let manuals: Map<String, Value> =
-            causes.map(|it| (it.id().to_owned(), manual_json(it))).collect();
+            causes.map(|it| (it.id().to_owned(), manual_json(it, Language::English))).collect();
         json!({
             "exchanges": {
                 "seen": self.exchanges.seen,
@@ -110,16 +110,17 @@ fn ladder(ladder: &Ladder) -> Value {
 fn steps(ladder: &Ladder) -> Value {
     let brief = |it: &LadderStep| match &it.step {
         Step::Segment { from, frame, label } if frame.file() == 0 => {
-            json!([it.time_ns, *from as usize, frame.number(), label])
+            json!([it.time_ns, *from as usize, frame.number(), label.text(Language::English)])
         }
         Step::Segment { from, frame, label } => {
+            let label = label.text(Language::English);
             json!([it.time_ns, *from as usize, frame.number(), label, frame.file()])
         }
         Step::Gap { duration_ns, owner, cause, beyond } => {
             let (cause, until) = (cause.map(|it| it.id()), beyond.until.map(FrameId::number));
             json!([it.time_ns, [duration_ns, owner.id(), cause, beyond.since_ns, until]])
         }
-        Step::Mark(label) => json!([it.time_ns, label]),
+        Step::Mark(mark) => json!([it.time_ns, mark.text(Language::English)]),
     };
     ladder.steps.iter().map(brief).collect()
 }

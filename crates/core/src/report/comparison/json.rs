@@ -3,6 +3,7 @@
 use super::sentence;
 use crate::compare::thresholds::CONFIDENCE;
 use crate::compare::{Comparison, Found, Measured};
+use crate::model::Language;
 use serde_json::{Value, json};
 
 /// Version of the schema.
@@ -27,7 +28,7 @@ pub fn to_json(comparison: &Comparison, tool_version: &str) -> Value {
         "verdict": comparison.verdict,
         "worse": comparison.is_worse(),
         "exit_status": comparison.outcome() as u8,
-        "sentence": sentence(comparison),
+        "sentence": sentence(comparison, Language::English),
         "min_change": comparison.options.min_change,
         "confidence": CONFIDENCE,
         "before": run(before),
