@@ -1,7 +1,7 @@
 //! `tcpwhy compare`: compares two runs and says whether the second is better.
 
 use crate::analysis::{self, Wanted};
-use crate::args::{Analysing, Display, parse_percent};
+use crate::args::{Analysing, Display, Spoken, parse_percent};
 use crate::error::Error;
 use crate::page;
 use crate::progress::Bar;
@@ -70,6 +70,9 @@ pub struct Compare {
 
     #[command(flatten)]
     pub display: Display,
+
+    #[command(flatten)]
+    pub spoken: Spoken,
 }
 
 /// The side of a connection at which a capture was taken.
@@ -106,7 +109,7 @@ pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
         let value = comparison::to_json(&compared, env!("CARGO_PKG_VERSION"));
         serde_json::to_string_pretty(&value)? + "\n"
     } else {
-        comparison::render(&compared, &terminal::look(&asked.display, asked.all))
+        comparison::render(&compared, &terminal::look_in(asked.spoken, &asked.display, asked.all))
     };
     output::print_beside(&text, aside)?;
     Ok(ExitCode::from(compared.outcome() as u8))

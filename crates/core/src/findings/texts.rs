@@ -91,7 +91,7 @@ pub fn template(language: Language, of: Table, id: &str) -> Option<&'static str>
 }
 
 /// Returns the second cell of the row of a message table that begins with `id`.
-pub(super) fn row(table: &'static str, id: &str) -> Option<&'static str> {
+pub fn row(table: &'static str, id: &str) -> Option<&'static str> {
     let begin = format!("\n| {id} | ");
     let from = table.find(&begin)? + begin.len();
     let rest = table.get(from..)?;
