@@ -159,3 +159,6 @@ macro_rules! say {
     (@value $name:ident) => { $name };
     (@value $name:ident = $value:expr) => { $value };
 }
+
+#[cfg(test)]
+mod tests;

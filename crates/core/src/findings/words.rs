@@ -188,9 +188,15 @@ fn cells(line: &'static str) -> Vec<&'static str> {
 mod tests {
     use super::*;
 
+    /// Every manual.
+    fn all() -> impl Iterator<Item = (Cause, Language)> {
+        let of = |language| Cause::ALL.iter().map(move |cause| (*cause, language));
+        Language::ALL.into_iter().flat_map(of)
+    }
+
     #[test]
     fn every_cause_has_a_complete_manual() {
-        for &cause in Cause::ALL {
+        for (cause, language) in all() {
             let words = words(cause, language);
             let id = cause.id();
             assert!(!words.title.is_empty(), "{id}: title");
@@ -201,7 +207,7 @@ mod tests {
             for heading in
                 ["What happens", "How it differs from look-alikes", "Confirm", "Fix", "Reproduce"]
             {
-                assert!(manual(cause).contains(&format!("\n## {heading}\n")), "{id}: {heading}");
+                assert!(manual(cause, language).contains(&format!("\n## {heading}\n")), "{id}: {heading}");
             }
             for (look_alike, _, _) in &words.ruled_out {
                 assert!(Cause::from_id(look_alike).is_some(), "{id}: {look_alike}");
@@ -211,8 +217,8 @@ mod tests {
 
     #[test]
     fn no_row_of_a_manual_is_lost_to_a_stray_bar() {
-        for &cause in Cause::ALL {
-            let (words, text) = (words(cause), manual(cause));
+        for (cause, language) in all() {
+            let (words, text) = (words(cause, language), manual(cause, language));
             let tables = 3 - u32::from(words.ruled_out.is_empty());
             let lines = text.lines().filter(|line| line.starts_with('|')).count();
             let rows = words.evidence.len() + words.ruled_out.len() + words.fixes.len();
@@ -223,8 +229,8 @@ mod tests {
     /// An item of a list has one line: the manual would lose the next.
     #[test]
     fn no_line_of_a_list_is_lost() {
-        for &cause in Cause::ALL {
-            for (heading, body) in sections(manual(cause), "## ") {
+        for (cause, language) in all() {
+            for (heading, body) in sections(manual(cause, language), "## ") {
                 if body.trim_start().starts_with("- ") {
                     let is_item = |line: &str| line.is_empty() || line.starts_with("- ");
                     let lost = body.lines().find(|line| !is_item(line));
@@ -236,7 +242,7 @@ mod tests {
 
     #[test]
     fn observations_are_split_into_limits_and_the_rest() {
-        let all: Vec<_> = observations().collect();
+        let all: Vec<_> = observations(Language::English).collect();
         assert!(all.iter().any(|words| words.id == "capture_drops" && words.limits));
         assert!(all.iter().any(|words| words.id == "keep_alives" && !words.limits));
         assert!(all.iter().all(|words| !words.message.is_empty()));
