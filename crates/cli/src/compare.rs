@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::page;
 use crate::progress::Bar;
 use crate::written::Written;
-use crate::{output, sandbox, sources, state, terminal};
+use crate::{output, sandbox, sources, spoken, state, terminal};
 use clap::{Args, ValueEnum};
 use std::fs;
 use std::io::Read;
@@ -102,8 +102,10 @@ pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
     let (compared, runs) = compared(asked, state.as_ref(), interrupted)?;
     let aside = page.as_ref().is_some_and(Written::is_standard_output);
     if let Some(page) = page {
-        let value = comparison::to_json(&compared, env!("CARGO_PKG_VERSION"));
-        page.finish_with(render(&document(&runs, Some(&value))).as_bytes())?;
+        let mut value = comparison::to_json(&compared, env!("CARGO_PKG_VERSION"));
+        value["sentences"] = comparison::sentences(&compared);
+        let language = spoken::language(asked.spoken);
+        page.finish_with(render(&document(&runs, Some(&value), Some(language))).as_bytes())?;
     }
     let text = if asked.json {
         let value = comparison::to_json(&compared, env!("CARGO_PKG_VERSION"));

@@ -2,6 +2,7 @@
 // `tcpwhy report` shows them. Nothing leaves the machine: the page may not open a connection.
 
 import { bytes, count, h } from "../dom";
+import { ofBrowser, speak } from "../language";
 import { show } from "../report";
 import { Analysis, unpacked } from "./analysis";
 import { PASSES, type Told } from "./messages";
@@ -211,4 +212,5 @@ document.addEventListener("drop", (event) => {
   } else analyse([...(event.dataTransfer?.files ?? [])]);
 });
 
+speak(ofBrowser());
 start();

@@ -68,7 +68,7 @@ pub use floors::{Floors, share_of};
 pub use lookups::link;
 pub use stamps::{Stamps, are_made_up};
 pub use tally::Tally;
-pub use texts::{IntoFact, Table, row, say, template, term};
+pub use texts::{IntoFact, Table, in_words, row, say, template, term};
 pub use words::{
     FixRow, ObservationWords, Words, effect_fact, manual, observation, observations, table, words,
 };

@@ -67,6 +67,46 @@ pub fn term(language: Language, english: &str) -> &str {
     row(texts(language).terms, english).unwrap_or(english)
 }
 
+/// Returns the words of `language` for a text that a fact consists of: the row of terms with this text, or with
+/// `{}` in the place of a value, or those of a list of names. `None` if it has none, as for what was read.
+pub fn in_words(language: Language, english: &str) -> Option<String> {
+    let terms = texts(language).terms;
+    if let Some(whole) = row(terms, english) {
+        return Some(whole.to_owned());
+    }
+    let cells = |line: &'static str| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ");
+    let of_value = terms.lines().filter_map(cells).filter(|(form, _)| form.contains("{}"));
+    let mut filled = of_value.filter_map(|(form, words)| {
+        let values = values(form, english)?;
+        let said = values.iter().map(|value| term(language, value));
+        Some(said.fold(words.to_owned(), |words, value| words.replacen("{}", value, 1)))
+    });
+    filled.next().or_else(|| {
+        let parts: Vec<&str> = english.split(" and ").collect();
+        let is_list = !terms.is_empty() && parts.len() > 1;
+        let are_names = parts.iter().all(|part| !part.contains(' ') || term(language, part) != *part);
+        (is_list && are_names).then(|| language.list(&parts))
+    })
+}
+
+/// Returns what stands in the places `{}` of `form` in `text`; `None` if it is another text.
+fn values<'t>(form: &str, text: &'t str) -> Option<Vec<&'t str>> {
+    let mut fixed = form.split("{}");
+    let mut rest = text.strip_prefix(fixed.next()?)?;
+    let mut values = Vec::new();
+    let mut fixed = fixed.peekable();
+    while let Some(part) = fixed.next() {
+        let at = match fixed.peek() {
+            None => rest.len().checked_sub(part.len()).filter(|at| rest.get(*at..) == Some(part))?,
+            Some(_) => rest.find(part)?,
+        };
+        let (value, after) = (rest.get(..at)?, rest.get(at + part.len()..)?);
+        values.push(value);
+        rest = after;
+    }
+    values.iter().all(|value| !value.is_empty()).then_some(values)
+}
+
 /// A message table of evidence that is not of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {

@@ -1,13 +1,13 @@
 //! The picture as JSON, which a page contains beside the report. Times are relative to the
 //! capture's first frame, ns, so that they fit into a double.
 
-use super::{Drawing, DrawnConnection, ExchangeRow, Graphs, Picture, SetUps, columns};
+use super::{Drawing, DrawnConnection, ExchangeRow, Graphs, Picture, SetUps, columns, texts};
 use crate::capture::FrameId;
 use crate::dns::{Lookup, LookupOutcome};
 use crate::graph::{Mark, Point};
 use crate::model::{Language, Report};
 use crate::model::units::endpoint;
-use crate::report::{Ladder, LadderStep, Step, json, manual_json};
+use crate::report::{Ladder, LadderStep, Step, json};
 use serde_json::{Map, Value, json};
 use std::net::Ipv6Addr;
 
@@ -15,9 +15,6 @@ impl Picture {
     /// Returns the picture as JSON, for the page of `report`.
     pub fn json(&self, report: &Report) -> Value {
         let zero_ns = report.totals.first_ns;
-        let causes = report.findings.iter().map(|finding| finding.cause);
-        let manuals: Map<String, Value> =
-            causes.map(|it| (it.id().to_owned(), manual_json(it, Language::English))).collect();
         json!({
             "exchanges": {
                 "seen": self.exchanges.seen,
@@ -29,7 +26,8 @@ impl Picture {
             "set_ups": self.set_ups.iter().map(|it| set_ups(it, zero_ns)).collect::<Vec<_>>(),
             "lookups": self.lookups.iter().map(|it| lookup(it, zero_ns)).collect::<Vec<_>>(),
             "lookups_omitted": self.lookups_omitted,
-            "manuals": manuals,
+            "manuals": texts::manuals(report, Language::English),
+            "texts": texts::texts(report),
         })
     }
 }

@@ -4,7 +4,7 @@ mod distribution;
 mod json;
 mod sentence;
 
-pub use json::to_json;
+pub use json::{sentences, to_json};
 pub use sentence::sentence;
 
 use super::layout::{Page, columns_of, left, right};

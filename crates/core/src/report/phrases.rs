@@ -2,7 +2,7 @@
 //! use these, so they cannot disagree.
 
 use crate::app::Protocol;
-use crate::findings::{self, FixRow, Words, term};
+use crate::findings::{self, FixRow, Words, in_words};
 use crate::model::template::{self, fill, fill_all, fill_first};
 use crate::model::{
     Cause, Evidence, Fact, Family, Finding, Judged, Language, Latency, Observation, Owner, Role, units,
@@ -84,12 +84,10 @@ fn under_load(finding: &Finding, headline: String, language: Language) -> String
 /// Puts the words of `language` in place of the English ones that a fact consists of. Addresses, names and
 /// values that were read have none.
 fn translate(fact: &mut Fact, language: Language) {
-    if let Fact::Text(text) = fact {
-        let words: Vec<&str> = text.split(" and ").map(|part| term(language, part)).collect();
-        *text = match term(language, text) {
-            whole if whole != text => whole.to_owned(),
-            _ => words.join(language.glue().and),
-        };
+    if let Fact::Text(text) = fact
+        && let Some(words) = in_words(language, text)
+    {
+        *text = words;
     }
 }
 

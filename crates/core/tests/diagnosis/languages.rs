@@ -8,7 +8,7 @@ use crate::language::Place;
 use crate::network::capture;
 use crate::traces::traces;
 use std::collections::BTreeSet;
-use tcpwhy_core::findings::term;
+use tcpwhy_core::findings::in_words;
 use tcpwhy_core::model::{Cause, Fact, Language, Report};
 use tcpwhy_core::report::{Look, columns_of, render_manual, text};
 
@@ -65,10 +65,8 @@ fn untranslated(report: &Report) -> Vec<String> {
     let of_findings = report.findings.iter().flat_map(|it| &it.facts);
     let facts = of_findings.chain(report.observations.iter().flat_map(|it| &it.facts));
     let is_left = |text: &&String| {
-        let words = text.split(' ').filter(|word| ENGLISH.contains(word)).count();
-        let parts: Vec<&str> = text.split(" and ").collect();
-        let known = |part: &str| term(Language::Chinese, part) != part;
-        words > 0 && !known(text) && !parts.iter().all(|part| known(part) || !part.contains(' '))
+        let has_words = text.split(' ').any(|word| ENGLISH.contains(&word));
+        has_words && in_words(Language::Chinese, text).is_none()
     };
     let texts = facts.filter_map(|(_, fact)| match fact {
         Fact::Text(text) => Some(text),

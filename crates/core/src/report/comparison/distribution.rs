@@ -3,6 +3,7 @@
 use super::label_columns;
 use crate::compare::{Comparison, Sample};
 use crate::findings::term;
+use crate::say;
 use crate::model::units;
 use crate::report::layout::{Page, left, right};
 use crate::report::style::Paint;
@@ -20,7 +21,7 @@ pub(super) fn render(page: &mut Page<'_>, comparison: &Comparison) {
     let bar = page.look.width.saturating_sub(columns + 6 + 2 * 8).clamp(16, 100) / 2;
     page.gap();
     let language = page.look.language;
-    let title = left(term(language, "from"), columns + 4);
+    let title = left(&say!(language, "bars_from"), columns + 4);
     let head = |name: &str| left(term(language, name), bar + 8);
     let heads = page.look.paint(Paint::Dim, &format!("{title}{}{}", head("before"), head("after")));
     page.line(&heads);

@@ -6,6 +6,13 @@ use crate::compare::{Comparison, Found, Measured};
 use crate::model::Language;
 use serde_json::{Value, json};
 
+/// Returns the verdict in each language but English, which the JSON has: for a page's switch.
+pub fn sentences(comparison: &Comparison) -> Value {
+    let others = Language::ALL.into_iter().filter(|language| *language != Language::English);
+    let said = others.map(|it| (it.id().to_owned(), json!(sentence(comparison, it))));
+    said.collect::<serde_json::Map<_, _>>().into()
+}
+
 /// Version of the schema.
 const SCHEMA_VERSION: u32 = 1;
 
