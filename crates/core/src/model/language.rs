@@ -64,7 +64,7 @@ const LANGUAGES: [Row; 2] = [
             sentences: "",
             stop: "。",
             comma: "、",
-            and: "和",
+            and: " 和 ",
             semicolon: "；",
             colon: "：",
             capitals: false,
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn lists_end_in_the_word_of_their_language() {
         assert_eq!(Language::English.list(&["a", "b", "c"]), "a, b and c");
-        assert_eq!(Language::Chinese.list(&["a", "b", "c"]), "a、b和c");
+        assert_eq!(Language::Chinese.list(&["a", "b", "c"]), "a、b 和 c");
         assert_eq!(Language::Chinese.list::<&str>(&[]), "");
     }
 }

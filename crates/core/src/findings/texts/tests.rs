@@ -158,7 +158,7 @@ fn a_fact_of_words_and_values_is_translated_and_what_was_read_is_not() {
     let said = |text| in_words(Language::Chinese, text);
     assert_eq!(said("in use (factor 128)").as_deref(), Some("已启用（系数 128）"));
     assert_eq!(said("10.0.0.1 and 3 more").as_deref(), Some("10.0.0.1 等另外 3 个"));
-    assert_eq!(said("10.0.0.1:80 and 10.0.0.2:80").as_deref(), Some("10.0.0.1:80和10.0.0.2:80"));
+    assert_eq!(said("10.0.0.1:80 and 10.0.0.2:80").as_deref(), Some("10.0.0.1:80 和 10.0.0.2:80"));
     assert_eq!(said("between the sender and the capture").as_deref(), Some("发送端与抓包位置之间"));
     assert_eq!(said("search and replace all"), None);
     assert_eq!(said("nginx/1.22.1"), None);
