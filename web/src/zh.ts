@@ -355,6 +355,49 @@ export const CHINESE: [string, string][] = [
   ["Copy the Wireshark filter: {}", "复制 Wireshark 过滤器：{}"],
   ["Copy the command: {}", "复制命令：{}"],
 
+  // The page that reads captures.
+  [
+    "Says why a request was slow, how much each cause cost, and who must change what, from a packet capture.",
+    "从抓包文件找出请求慢在哪里、每个原因花了多少时间、该由谁改什么。",
+  ],
+  ["Drop captures here", "把抓包文件拖到这里"],
+  ["or choose them: ", "或选择文件："],
+  [
+    "pcap or pcapng, also gzip or zstd. Several together: a rotated set, or both ends of the same connections.",
+    "pcap 或 pcapng，也可经 gzip 或 zstd 压缩。可同时放入多个：轮转的一组文件，或同一批连接在两端的抓包。",
+  ],
+  ["Options", "选项"],
+  ["Only this part", "只分析这一部分"],
+  ["A cost takes at least, per cent of the time", "开销至少占时间的百分比"],
+  ["Captured at", "抓包位置"],
+  ["as the packets show", "由数据包判断"],
+  ["one place", "一处"],
+  ["two places: near the client, near the server", "两处：靠近客户端、靠近服务器"],
+  ["Show paths literally: /items/7, not /items/{id}", "按原样显示路径：/items/7，而非 /items/{id}"],
+  ["Try the example: {}", "试用示例：{}"],
+  [
+    "Captures are read on this machine and never leave it: this page may not open a connection.",
+    "抓包文件只在本机读取，不会离开本机：本页面不能建立任何连接。",
+  ],
+  ["Progress", "进度"],
+  ["Reading {} …", "正在读取 {} ……"],
+  ["{} captures", "{} 个抓包文件"],
+  ["Cancel", "取消"],
+  ["Analysing: {} of {}, {}/s, {} s left", "正在分析：{2} 中的 {1}，{3}/s，还需 {4} s"],
+  ["Drawing: {} of {}, {}/s, {} s left", "正在绘制：{2} 中的 {1}，{3}/s，还需 {4} s"],
+  ["{} read in {} s, with {} of memory", "{} 已读取，用时 {} s，内存 {}"],
+  [
+    "These captures need more memory than a browser gives a page ({} were used): choose a part under Options, as in host 10.0.0.1 or +0s..+60s, or use the command, which has no such bound: tcpwhy FILE",
+    "这些抓包文件所需的内存超过浏览器给一个页面的上限（已用 {}）：请在「选项」中选择一部分，例如 host 10.0.0.1 或 +0s..+60s，或使用没有此限制的命令：tcpwhy FILE",
+  ],
+  [
+    "The analysis broke off, which is a fault of tcpwhy: {}. The command may still read these captures: tcpwhy FILE",
+    "分析中断，这是 tcpwhy 的错误：{}。命令行或许仍能读取这些文件：tcpwhy FILE",
+  ],
+  ["{}: is a directory; drop the captures in it", "{}：是一个目录；请拖入其中的抓包文件"],
+  ["Other captures", "其他抓包文件"],
+  ["Save this report", "保存报告"],
+
   // Counts, and other templates that fit many texts.
   ["{} of {} exchanges, {}", "{2} 次交互中的 {1} 次，{3}"],
   ["{} of 1 exchange, {}", "1 次交互中的 {1} 次，{2}"],
