@@ -345,6 +345,33 @@ mod tests {
     include!("../tests/command/outputs/paths.rs");
     include!("../tests/command/outputs/arguments.rs");
 
+    /// The main commands have all of their help in each language, the others their description.
+    #[test]
+    fn help_is_translated() {
+        use tcpwhy_core::model::Language;
+        let command = crate::spoken::translated(Arguments::command(), Language::Chinese);
+        let is_chinese = |text: Option<String>| {
+            text.is_some_and(|text| text.chars().any(|char| ('\u{4e00}'..='\u{9fff}').contains(&char)))
+        };
+        let mut missing = Vec::new();
+        let main = ["explain", "report", "compare", "help"];
+        let parts = command.get_subcommands().filter(|part| main.contains(&part.get_name()));
+        for part in std::iter::once(&command).chain(parts) {
+            for argument in part.get_arguments().filter(|argument| !argument.is_hide_set()) {
+                let help = argument.get_help().map(ToString::to_string);
+                if !is_chinese(help) {
+                    missing.push(format!("{} {}", part.get_name(), argument.get_id()));
+                }
+            }
+        }
+        for part in command.get_subcommands().filter(|part| !part.is_hide_set()) {
+            if !is_chinese(part.get_about().map(ToString::to_string)) {
+                missing.push(part.get_name().to_owned());
+            }
+        }
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+
     fn command_of(words: &[&str]) -> Option<String> {
         let words = [&["tcpwhy"], words].concat();
         let words = super::with_command(words.iter().map(std::ffi::OsString::from));

@@ -22,6 +22,7 @@ mod hostile;
 #[cfg(target_os = "linux")]
 mod https;
 mod keys;
+mod languages;
 #[cfg(target_os = "linux")]
 mod lab;
 #[cfg(target_os = "linux")]
