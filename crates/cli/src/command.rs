@@ -178,7 +178,8 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
     if let Err(error) = absent(words.get(1).and_then(|word| word.to_str())) {
         return program::ended(Err(error));
     }
-    let command = spoken::translated(Arguments::command(), spoken::language(spoken::of_words(&words)));
+    let command =
+        spoken::translated(Arguments::command(), spoken::language(spoken::of_words(&words)));
     let parsed = command.try_get_matches_from(words);
     let arguments = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
@@ -351,7 +352,9 @@ mod tests {
         use tcpwhy_core::model::Language;
         let command = crate::spoken::translated(Arguments::command(), Language::Chinese);
         let is_chinese = |text: Option<String>| {
-            text.is_some_and(|text| text.chars().any(|char| ('\u{4e00}'..='\u{9fff}').contains(&char)))
+            text.is_some_and(|text| {
+                text.chars().any(|char| ('\u{4e00}'..='\u{9fff}').contains(&char))
+            })
         };
         let mut missing = Vec::new();
         let main = ["explain", "report", "compare", "help"];

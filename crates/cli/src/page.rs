@@ -78,7 +78,9 @@ pub fn run(asked: &ReportPage) -> Result<ExitCode, Error> {
         weigh(&mut drawn.report, &state);
     }
     nothing_left::check(&asked.analysing, &drawn.report, &open, interrupted)?;
-    output.finish_with(rendered(&drawn.report, &drawn.picture, spoken::language(asked.spoken))?.as_bytes())?;
+    output.finish_with(
+        rendered(&drawn.report, &drawn.picture, spoken::language(asked.spoken))?.as_bytes(),
+    )?;
     Ok(ExitCode::from(u8::from(crate::explain::has_faults(&drawn.report))))
 }
 

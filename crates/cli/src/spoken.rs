@@ -63,7 +63,8 @@ fn with_texts(command: Command, texts: &'static str, above: &str) -> Command {
     }
     if let Some(usage) = row(texts, "Usage") {
         let head = "{before-help}{about-with-newline}\n";
-        command = command.help_template(format!("{head}{usage} {{usage}}\n\n{{all-args}}{{after-help}}"));
+        command =
+            command.help_template(format!("{head}{usage} {{usage}}\n\n{{all-args}}{{after-help}}"));
     }
     let below = format!("{id} ");
     command.mut_subcommands(|part| with_texts(part, texts, &below))
@@ -103,9 +104,8 @@ mod tests {
 
     #[test]
     fn the_language_is_found_before_the_words_are_parsed() {
-        let lang = |words: &[&str]| {
-            of_words(&words.iter().map(OsString::from).collect::<Vec<_>>()).lang
-        };
+        let lang =
+            |words: &[&str]| of_words(&words.iter().map(OsString::from).collect::<Vec<_>>()).lang;
         assert_eq!(lang(&["tcpwhy", "--lang", "zh", "a.pcap"]), Some(Language::Chinese));
         assert_eq!(lang(&["tcpwhy", "compare", "--lang=en"]), Some(Language::English));
         assert_eq!(lang(&["tcpwhy", "--", "--lang", "zh"]), None);

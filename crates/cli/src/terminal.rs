@@ -38,8 +38,7 @@ pub fn look_in(spoken: Spoken, asked: &Display, all: bool) -> Look {
     let language = spoken.lang.unwrap_or_else(language);
     let english = look(asked, all);
     // Only English can be written in ASCII.
-    let glyphs =
-        if language == Language::English { english.glyphs } else { Glyphs::Unicode };
+    let glyphs = if language == Language::English { english.glyphs } else { Glyphs::Unicode };
     Look { language, glyphs, ..english }
 }
 

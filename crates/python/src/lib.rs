@@ -38,7 +38,10 @@ fn main(py: Python<'_>, words: Vec<OsString>) {
 /// Returns id, class and title of every cause.
 #[pyfunction]
 fn causes() -> Vec<(&'static str, &'static str, &'static str)> {
-    Cause::ALL.iter().map(|it| (it.id(), it.class().id(), words(*it, Language::English).title)).collect()
+    Cause::ALL
+        .iter()
+        .map(|it| (it.id(), it.class().id(), words(*it, Language::English).title))
+        .collect()
 }
 
 /// Returns the manual of a cause as text of `width` columns; `None` if there is no such cause.

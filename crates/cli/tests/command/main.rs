@@ -22,9 +22,9 @@ mod hostile;
 #[cfg(target_os = "linux")]
 mod https;
 mod keys;
-mod languages;
 #[cfg(target_os = "linux")]
 mod lab;
+mod languages;
 #[cfg(target_os = "linux")]
 mod load;
 mod mcp;

@@ -27,7 +27,9 @@ mod windows;
 pub use packets::Packets;
 
 use crate::findings::{self, Words};
-use crate::model::{Cause, Checked, Class, Evidence, Fact, Family, Finding, Language, Report, Verdict};
+use crate::model::{
+    Cause, Checked, Class, Evidence, Fact, Family, Finding, Language, Report, Verdict,
+};
 use crate::report::Phrases;
 use crate::wire::Side;
 use flow::{Flow, Seg};

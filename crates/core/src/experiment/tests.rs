@@ -204,13 +204,21 @@ fn each_sentence_states_effect_and_trials() {
     let said = sentence(&refutes(), Language::English);
     assert!(said.contains("no difference of 1 ms or more: 44 ms and 44 ms (8 pairs"), "{said}");
     let few = Experiment { interval_ns: (None, None), trials: 3, ..supports() };
-    assert!(sentence(&few, Language::English).contains("cannot tell"), "{}", sentence(&few, Language::English));
+    assert!(
+        sentence(&few, Language::English).contains("cannot tell"),
+        "{}",
+        sentence(&few, Language::English)
+    );
     let slower = Experiment {
         effect_ns: -(5 * MS as i64),
         interval_ns: (Some(-6_000_000), Some(-4_000_000)),
         ..supports()
     };
-    assert!(sentence(&slower, Language::English).contains("5 ms more"), "{}", sentence(&slower, Language::English));
+    assert!(
+        sentence(&slower, Language::English).contains("5 ms more"),
+        "{}",
+        sentence(&slower, Language::English)
+    );
 }
 
 #[test]

@@ -57,7 +57,8 @@ pub(super) fn texts(language: Language) -> &'static Texts {
 
 /// Fills the sentence `id` with the facts that are known; its id if there is no such sentence.
 pub fn say(language: Language, id: &str, facts: &[(&str, Option<Fact>)]) -> String {
-    let fact = |name: &str| facts.iter().find(|(of, _)| *of == name).and_then(|(_, it)| it.as_ref());
+    let fact =
+        |name: &str| facts.iter().find(|(of, _)| *of == name).and_then(|(_, it)| it.as_ref());
     let said = |language| fill(row(texts(language).sentences, id)?, &fact);
     said(language).or_else(|| said(Language::English)).unwrap_or_else(|| id.replace('_', " "))
 }
@@ -84,7 +85,8 @@ pub fn in_words(language: Language, english: &str) -> Option<String> {
     filled.next().or_else(|| {
         let parts: Vec<&str> = english.split(" and ").collect();
         let is_list = !terms.is_empty() && parts.len() > 1;
-        let are_names = parts.iter().all(|part| !part.contains(' ') || term(language, part) != *part);
+        let are_names =
+            parts.iter().all(|part| !part.contains(' ') || term(language, part) != *part);
         (is_list && are_names).then(|| language.list(&parts))
     })
 }
@@ -97,7 +99,9 @@ fn values<'t>(form: &str, text: &'t str) -> Option<Vec<&'t str>> {
     let mut fixed = fixed.peekable();
     while let Some(part) = fixed.next() {
         let at = match fixed.peek() {
-            None => rest.len().checked_sub(part.len()).filter(|at| rest.get(*at..) == Some(part))?,
+            None => {
+                rest.len().checked_sub(part.len()).filter(|at| rest.get(*at..) == Some(part))?
+            }
             Some(_) => rest.find(part)?,
         };
         let (value, after) = (rest.get(..at)?, rest.get(at + part.len()..)?);

@@ -207,7 +207,10 @@ mod tests {
             for heading in
                 ["What happens", "How it differs from look-alikes", "Confirm", "Fix", "Reproduce"]
             {
-                assert!(manual(cause, language).contains(&format!("\n## {heading}\n")), "{id}: {heading}");
+                assert!(
+                    manual(cause, language).contains(&format!("\n## {heading}\n")),
+                    "{id}: {heading}"
+                );
             }
             for (look_alike, _, _) in &words.ruled_out {
                 assert!(Cause::from_id(look_alike).is_some(), "{id}: {look_alike}");

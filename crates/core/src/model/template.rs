@@ -219,7 +219,10 @@ mod tests {
 
     #[test]
     fn addresses_and_commands_keep_their_case() {
-        assert_eq!(sentence(Language::English, "fe80::1 does not answer"), "fe80::1 does not answer.");
+        assert_eq!(
+            sentence(Language::English, "fe80::1 does not answer"),
+            "fe80::1 does not answer."
+        );
         assert_eq!(sentence(Language::English, "fd::1 does not answer"), "fd::1 does not answer.");
         assert_eq!(sentence(Language::English, "`ip -s link` shows it"), "`ip -s link` shows it.");
     }

@@ -9,8 +9,8 @@
 //! markup: the data is in an element of the type `application/json`, and the script writes it as
 //! text.
 
-use crate::model::{Language, Report};
 use crate::model::clean::printable;
+use crate::model::{Language, Report};
 use crate::picture::Picture;
 use crate::report::json;
 
@@ -40,8 +40,7 @@ pub fn document(
     language: Option<Language>,
 ) -> String {
     let comparison = comparison.map_or_else(String::new, |it| format!(",\"comparison\":{it}"));
-    let language =
-        language.map_or_else(String::new, |it| format!(",\"language\":\"{}\"", it.id()));
+    let language = language.map_or_else(String::new, |it| format!(",\"language\":\"{}\"", it.id()));
     let runs = runs.join(",");
     let data = format!("{{\"runs\":[{runs}]{language}{comparison}}}");
     // In JSON on one line, names that were read are all that a browser could interpret.

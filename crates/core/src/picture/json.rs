@@ -5,8 +5,8 @@ use super::{Drawing, DrawnConnection, ExchangeRow, Graphs, Picture, SetUps, colu
 use crate::capture::FrameId;
 use crate::dns::{Lookup, LookupOutcome};
 use crate::graph::{Mark, Point};
-use crate::model::{Language, Report};
 use crate::model::units::endpoint;
+use crate::model::{Language, Report};
 use crate::report::{Ladder, LadderStep, Step, json};
 use serde_json::{Map, Value, json};
 use std::net::Ipv6Addr;

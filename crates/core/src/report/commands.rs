@@ -46,7 +46,11 @@ pub fn named(report: &Report, connection: &ConnectionReport, exchange: Option<u6
     };
     let named = report.findings.iter().filter(is_here).flat_map(|finding| {
         let frames = finding.evidence.iter().map(|it| (it.frame, it.from));
-        frames.zip(evidence_labels(finding)).map(|((frame, from), label)| Named { frame, from, label })
+        frames.zip(evidence_labels(finding)).map(|((frame, from), label)| Named {
+            frame,
+            from,
+            label,
+        })
     });
     named.collect()
 }

@@ -27,7 +27,9 @@ pub fn comments(report: &Report, ladders: &[Ladder]) -> BTreeMap<u64, Vec<String
     }
     for finding in &report.findings {
         let about = about(finding);
-        for (evidence, part) in finding.evidence.iter().zip(Phrases::of(finding, Language::English).evidence) {
+        for (evidence, part) in
+            finding.evidence.iter().zip(Phrases::of(finding, Language::English).evidence)
+        {
             say(evidence.frame, format!("{about}: {part}"));
         }
     }
@@ -41,8 +43,10 @@ pub fn comments(report: &Report, ladders: &[Ladder]) -> BTreeMap<u64, Vec<String
 
 /// Returns the comment on the whole capture: its findings.
 pub fn summary(report: &Report) -> String {
-    let findings =
-        report.findings.iter().map(|it| format!("{}: {}.", about(it), Phrases::of(it, Language::English).headline));
+    let findings = report
+        .findings
+        .iter()
+        .map(|it| format!("{}: {}.", about(it), Phrases::of(it, Language::English).headline));
     let findings = findings.collect::<Vec<_>>().join(" ");
     units::printable(&format!(
         "tcpwhy: {}",
@@ -70,8 +74,11 @@ fn silences(report: &Report, ladder: &Ladder, say: &mut impl FnMut(FrameId, Stri
                     _ => String::new(),
                 };
                 let (length, cause) = (units::duration(*duration_ns), *cause);
-                let text =
-                    format!("waited {length}{since}: {} ({})", cause.id(), words(cause, Language::English).title);
+                let text = format!(
+                    "waited {length}{since}: {} ({})",
+                    cause.id(),
+                    words(cause, Language::English).title
+                );
                 let Beyond { until, .. } = *beyond;
                 waiting.push((until, text));
             }

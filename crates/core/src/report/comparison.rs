@@ -138,8 +138,7 @@ fn latency(page: &mut Page<'_>, comparison: &Comparison) {
             let interval = units::range(it.least_ns, it.most_ns);
             let measured = units::duration(it.measured_ns);
             let (cause, outside) = (&outlook.cause, !it.holds);
-            let line =
-                say!(language, "predicted_row", name, interval, cause, measured, outside);
+            let line = say!(language, "predicted_row", name, interval, cause, measured, outside);
             page.labelled(label, &line);
         }
     }

@@ -127,7 +127,11 @@ impl Ladder {
         for LadderStep { time_ns, step } in &self.steps {
             let rung = match step {
                 Step::Segment { from, frame, label } => {
-                    let arrow = arrow(*from, &cut(&units::printable(&label.text(language)), columns - 8), columns);
+                    let arrow = arrow(
+                        *from,
+                        &cut(&units::printable(&label.text(language)), columns - 8),
+                        columns,
+                    );
                     format!("│{arrow}│  #{}", frame.number())
                 }
                 Step::Gap { duration_ns, owner, cause, beyond } => {

@@ -336,7 +336,7 @@ mod tests {
     fn chinese_lines_break_between_characters_and_keep_their_punctuation() {
         assert_eq!(wrap("接收端延迟确认。发送端等待", 14), ["接收端延迟确", "认。发送端等待"]);
         assert_eq!(wrap("等待（最长）", 6), ["等待", "（最", "长）"]);
-        assert_eq!(wrap("运行 `ss -ti`：看", 8), ["运行", "`ss", "-ti`：看"]);
+        assert_eq!(wrap("运行 `ss -ti`：看", 8), ["运行 `ss", "-ti`：看"]);
         assert_eq!(wrap("耗时 41.4 ms，其后", 12), ["耗时", "41.4 ms，其", "后"]);
         assert_eq!(wrap("共有 3 条连接", 8), ["共有", "3 条连接"]);
     }

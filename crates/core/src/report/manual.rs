@@ -78,7 +78,8 @@ pub fn manual_json(cause: Cause, language: Language) -> Value {
                 Some(json!({ "heading": term(language, heading), "items": items }))
             }
             "Fix" => {
-                let items: Vec<_> = words.fixes.iter().map(|fix| fix_row(cause, fix, language)).collect();
+                let items: Vec<_> =
+                    words.fixes.iter().map(|fix| fix_row(cause, fix, language)).collect();
                 Some(json!({ "heading": term(language, heading), "items": items }))
             }
             _ => None,

@@ -5,7 +5,8 @@ use crate::app::Protocol;
 use crate::findings::{self, FixRow, Words, in_words};
 use crate::model::template::{self, fill, fill_all, fill_first};
 use crate::model::{
-    Cause, Evidence, Fact, Family, Finding, Judged, Language, Latency, Observation, Owner, Role, units,
+    Cause, Evidence, Fact, Family, Finding, Judged, Language, Latency, Observation, Owner, Role,
+    units,
 };
 use crate::say;
 use crate::wire::Side;

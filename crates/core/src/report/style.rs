@@ -22,7 +22,13 @@ pub struct Look {
 impl Default for Look {
     /// Returns the properties of a pipe.
     fn default() -> Self {
-        Self { width: 80, colour: false, glyphs: Glyphs::Unicode, all: false, language: Language::English }
+        Self {
+            width: 80,
+            colour: false,
+            glyphs: Glyphs::Unicode,
+            all: false,
+            language: Language::English,
+        }
     }
 }
 

@@ -203,7 +203,11 @@ fn overview(page: &mut Page<'_>, findings: &[Said<'_>]) {
         let lost = right(&lost(finding), lost_columns);
         let row = format!("{lost} {}  {id}  ", right(&share, 7));
         let room = page.look.width.saturating_sub(columns_of(&row) + 7).max(8);
-        page.line(&format!("{}{row}{}", class(page.look, finding), cut(&culprit(finding, page.look.language), room)));
+        page.line(&format!(
+            "{}{row}{}",
+            class(page.look, finding),
+            cut(&culprit(finding, page.look.language), room)
+        ));
     }
 }
 

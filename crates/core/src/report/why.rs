@@ -2,8 +2,8 @@
 
 use super::layout::{Page, left};
 use super::style::{Look, Paint};
-use crate::judge::{Answer, Gap};
 use crate::findings::term;
+use crate::judge::{Answer, Gap};
 use crate::model::units::{duration, printable};
 use crate::model::{Finding, Language, Report, Settled, Slice};
 use crate::report::phrases::owner_name;
@@ -219,8 +219,9 @@ fn render_exchange(page: &mut Page<'_>, number: u64, exchange: &Exchange) {
     }
     let ledger = exchange.ledger.ledger();
     let owners = ledger.iter().filter(|(_, ns)| *ns > 0);
-    let owners: Vec<String> =
-        owners.map(|(owner, ns)| format!("{} {}", duration(ns), owner_name(owner, language))).collect();
+    let owners: Vec<String> = owners
+        .map(|(owner, ns)| format!("{} {}", duration(ns), owner_name(owner, language)))
+        .collect();
     let owners = owners.join(language.glue().comma);
     page.paragraph(None, &say!(language, "why_ledger", owners), 2);
 }

@@ -15,10 +15,53 @@ use tcpwhy_core::report::{Look, columns_of, render_manual, text};
 /// Words that English sentences consist of and that are neither names nor commands. One of them, alone, in a
 /// Chinese text shows an English sentence.
 const ENGLISH: &[&str] = &[
-    "the", "of", "is", "are", "was", "were", "that", "with", "not", "its", "it", "an", "to", "for", "by", "no",
-    "which", "than", "after", "before", "without", "has", "have", "had", "exchange", "exchanges", "connection",
-    "connections", "request", "requests", "response", "answer", "answers", "packet", "packets", "segment",
-    "segments", "server", "client", "network", "cost", "fault", "unknown", "again", "idle", "and", "or",
+    "the",
+    "of",
+    "is",
+    "are",
+    "was",
+    "were",
+    "that",
+    "with",
+    "not",
+    "its",
+    "it",
+    "an",
+    "to",
+    "for",
+    "by",
+    "no",
+    "which",
+    "than",
+    "after",
+    "before",
+    "without",
+    "has",
+    "have",
+    "had",
+    "exchange",
+    "exchanges",
+    "connection",
+    "connections",
+    "request",
+    "requests",
+    "response",
+    "answer",
+    "answers",
+    "packet",
+    "packets",
+    "segment",
+    "segments",
+    "server",
+    "client",
+    "network",
+    "cost",
+    "fault",
+    "unknown",
+    "again",
+    "idle",
+    "and",
+    "or",
 ];
 
 /// Labels of commands and filters, which are the same in all languages.
@@ -27,7 +70,8 @@ const COMMANDS: &[&str] = &["wireshark", "手册", "画图", "试修", "验证"]
 /// Returns the lines of `text` that have an English sentence, apart from code, commands and what was read from
 /// the capture.
 fn english(text: &str, read: &BTreeSet<String>) -> Vec<String> {
-    let is_command = |line: &&str| COMMANDS.iter().any(|label| line.trim_start().starts_with(label));
+    let is_command =
+        |line: &&str| COMMANDS.iter().any(|label| line.trim_start().starts_with(label));
     let has_english = |line: &&str| {
         let plain: String = line.split('`').step_by(2).collect::<Vec<_>>().join(" ");
         let is_name = |char: char| char.is_ascii_alphanumeric() || "_-./:@{}[]'=".contains(char);
@@ -54,9 +98,9 @@ fn too_wide(text: &str, width: usize) -> Vec<String> {
 fn read_names(report: &Report) -> BTreeSet<String> {
     let kinds = report.endpoints.iter().flat_map(|it| &it.kinds).map(|it| it.kind.clone());
     let software = report.endpoints.iter().filter_map(|it| it.software.clone());
-    let words = kinds.chain(software).flat_map(|text| {
-        text.split(' ').map(str::to_owned).collect::<Vec<_>>()
-    });
+    let words = kinds
+        .chain(software)
+        .flat_map(|text| text.split(' ').map(str::to_owned).collect::<Vec<_>>());
     words.collect()
 }
 
@@ -110,7 +154,9 @@ fn reports_of_stored_captures_are_chinese_throughout() {
 
 #[test]
 fn reports_of_traces_are_chinese_throughout() {
-    assert_none_wrong(traces().into_iter().map(|(name, trace)| (name, capture(&trace, Place::Client))));
+    assert_none_wrong(
+        traces().into_iter().map(|(name, trace)| (name, capture(&trace, Place::Client))),
+    );
 }
 
 #[test]
@@ -130,6 +176,9 @@ fn manuals_are_chinese_throughout() {
 fn an_english_sentence_is_seen() {
     let none = BTreeSet::new();
     assert_eq!(english("  现象  the server waits", &none).len(), 1);
-    assert_eq!(english("  验证  tcpdump host a and port 80\n  server_think：`a and b` 等待", &none).len(), 0);
+    assert_eq!(
+        english("  验证  tcpdump host a and port 80\n  server_think：`a and b` 等待", &none).len(),
+        0
+    );
     assert_eq!(too_wide(&"很长的一行 ".repeat(9), 40).len(), 1);
 }

@@ -407,7 +407,14 @@ pub fn ladder() -> Ladder {
         client: endpoint("10.200.0.1", 50_112),
         server: endpoint("10.200.0.2", 8080),
         steps: vec![
-            at(0, Step::Mark(Mark::Exchange { number: 1, kind: "GET /items/{id}".into(), wall_ns: 62 * MS })),
+            at(
+                0,
+                Step::Mark(Mark::Exchange {
+                    number: 1,
+                    kind: "GET /items/{id}".into(),
+                    wall_ns: 62 * MS,
+                }),
+            ),
             at(0, segment(Side::Client, 218, 90, 0)),
             at(300_000, segment(Side::Server, 219, 238, 0)),
             at(

@@ -3,7 +3,9 @@
 
 use super::{fixtures, look};
 use tcpwhy_core::capture::FrameId;
-use tcpwhy_core::model::{Cause, ConnectionReport, Fact, Finding, Invocation, Language, Report, Role};
+use tcpwhy_core::model::{
+    Cause, ConnectionReport, Fact, Finding, Invocation, Language, Report, Role,
+};
 use tcpwhy_core::report::{Phrases, draw, text, treat, verify};
 use tcpwhy_core::wire::Endpoint;
 

@@ -13,7 +13,7 @@ use crate::findings::proof::{Proof, Shown};
 use crate::findings::tally::Instance;
 use crate::findings::thresholds::DOMINANT_FACTOR;
 use crate::judge::thresholds::ALIKE_PART;
-use crate::model::{Cause, Fact, LookupMessage, LookupStep, LookupReport, Role, Sighting, Vantage};
+use crate::model::{Cause, Fact, LookupMessage, LookupReport, LookupStep, Role, Sighting, Vantage};
 use crate::wire::dns_message::{qtype, rcode};
 use crate::wire::{Endpoint, Side};
 
@@ -356,7 +356,14 @@ pub(in crate::findings) fn report(lookup: &Lookup) -> LookupReport {
                 true => LookupStep::Unreachable,
                 false => LookupStep::Answer,
             };
-            messages.push(LookupMessage { time_ns, frame, from: Side::Server, record, step, server });
+            messages.push(LookupMessage {
+                time_ns,
+                frame,
+                from: Side::Server,
+                record,
+                step,
+                server,
+            });
         }
     }
     messages.retain(|message| (lookup.start_ns..=lookup.end_ns).contains(&message.time_ns));

@@ -57,14 +57,18 @@ fn of_manual(id: &str, english: &Words, other: &Words) -> Vec<String> {
     let mut wrong = compared(&format!("{id} headline"), &english.headline, &other.headline);
     wrong.extend(compared(&format!("{id} message"), &english.message, &other.message));
     let parts = |words: &Words| words.evidence.iter().map(|(id, _)| *id).collect::<Vec<_>>();
-    let reasons =
-        |words: &Words| words.ruled_out.iter().map(|it| (it.0, it.1)).collect::<Vec<_>>();
+    let reasons = |words: &Words| words.ruled_out.iter().map(|it| (it.0, it.1)).collect::<Vec<_>>();
     let fixes = |words: &Words| words.fixes.iter().map(|it| it.applies).collect::<Vec<_>>();
     if parts(english) != parts(other)
         || reasons(english) != reasons(other)
         || fixes(english) != fixes(other)
     {
-        wrong.push(format!("{id}: other rows: {:?} {:?} {:?}", parts(other), reasons(other), fixes(other)));
+        wrong.push(format!(
+            "{id}: other rows: {:?} {:?} {:?}",
+            parts(other),
+            reasons(other),
+            fixes(other)
+        ));
         return wrong;
     }
     for (one, two) in english.evidence.iter().zip(&other.evidence) {
@@ -84,7 +88,9 @@ fn of_manual(id: &str, english: &Words, other: &Words) -> Vec<String> {
 #[test]
 fn every_manual_says_the_same_in_each_language() {
     let mut wrong = Vec::new();
-    for (language, &cause) in others().flat_map(|it| Cause::ALL.iter().map(move |cause| (it, cause))) {
+    for (language, &cause) in
+        others().flat_map(|it| Cause::ALL.iter().map(move |cause| (it, cause)))
+    {
         let (english, other) = (words(cause, Language::English), words(cause, language));
         wrong.extend(of_manual(cause.id(), &english, &other));
         let headings = |language: Language| {

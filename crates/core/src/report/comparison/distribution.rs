@@ -3,10 +3,10 @@
 use super::label_columns;
 use crate::compare::{Comparison, Sample};
 use crate::findings::term;
-use crate::say;
 use crate::model::units;
 use crate::report::layout::{Page, left, right};
 use crate::report::style::Paint;
+use crate::say;
 
 /// Maximum number of rows with fine steps.
 const ROWS_MAX: usize = 14;

@@ -4,7 +4,9 @@ use super::{facts, file, join, side, unit};
 use crate::experiment;
 use crate::model::experiment::{Experiment, ExperimentEvidence};
 use crate::model::units::endpoint;
-use crate::model::{Affected, Finding, Judged, Language, Latency, Load, Prediction, Report, StateEvidence};
+use crate::model::{
+    Affected, Finding, Judged, Language, Latency, Load, Prediction, Report, StateEvidence,
+};
 use crate::report::commands;
 use crate::report::phrases::{self, Fix, Phrases};
 use crate::state::sentence;
@@ -95,7 +97,8 @@ struct ExperimentView {
 
 impl ExperimentView {
     fn of(it: &Experiment) -> Self {
-        let [usual, changed] = experiment::conditions(it.name, Language::English).unwrap_or_default();
+        let [usual, changed] =
+            experiment::conditions(it.name, Language::English).unwrap_or_default();
         Self {
             experiment: it.name,
             what: experiment::sentence(it, Language::English),

@@ -9,7 +9,8 @@ use crate::findings::thresholds::TAIL_SHARE;
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::model::units;
 use crate::model::{
-    Cause, EndpointReport, Fact, Finding, Language, Observation, OutcomeKind, Owner, Report, template,
+    Cause, EndpointReport, Fact, Finding, Language, Observation, OutcomeKind, Owner, Report,
+    template,
 };
 use crate::report::phrases;
 use crate::say;
@@ -213,7 +214,8 @@ fn without_exchanges(report: &Report, language: Language) -> Part {
         _ if totals.connections == 0 => say!(language, "no_complete_lookup"),
         _ => say!(language, "no_complete_exchange", connections = totals.connections),
     };
-    let all = [scans(report, language), text, mute(report, language), unread::udp(report, language)];
+    let all =
+        [scans(report, language), text, mute(report, language), unread::udp(report, language)];
     Part::plain(Paint::Bold, language.sentences(&all))
 }
 
@@ -242,7 +244,12 @@ fn failures(report: &Report, language: Language) -> Failures {
 }
 
 /// Says that there is no fault, or why that is not known.
-fn judged(report: &Report, cost: Option<&Said<'_>>, has_failed: bool, language: Language) -> String {
+fn judged(
+    report: &Report,
+    cost: Option<&Said<'_>>,
+    has_failed: bool,
+    language: Language,
+) -> String {
     let totals = &report.totals;
     let exchanges = totals.exchanges;
     let latency = described(&report.latency, exchanges, language);

@@ -1,7 +1,7 @@
 //! One finding: culprit, cost, description, evidence, similar causes, fixes, and how to check them.
 
-use super::sums::overlap;
 use super::join;
+use super::sums::overlap;
 use crate::findings::term;
 use crate::model::template::show;
 use crate::model::units::endpoint_or_others;
@@ -112,16 +112,10 @@ pub(super) fn culprit(finding: &Finding, language: Language) -> String {
     let id = match finding.culprit.role {
         // Data that a server had to retransmit was lost on the way from the server.
         Role::Network if is_from_server(finding) => "network_from",
-        Role::Network if finding.facts.iter().any(|(name, _)| *name == "caller") => {
-            "network_of"
-        }
-        Role::Network if finding.facts.iter().any(|(name, _)| *name == "mute_host") => {
-            "network_to"
-        }
+        Role::Network if finding.facts.iter().any(|(name, _)| *name == "caller") => "network_of",
+        Role::Network if finding.facts.iter().any(|(name, _)| *name == "mute_host") => "network_to",
         // A router that identified itself (by ICMP).
-        Role::Network if endpoint.port == 0 && endpoint != Endpoint::default() => {
-            "network_at"
-        }
+        Role::Network if endpoint.port == 0 && endpoint != Endpoint::default() => "network_at",
         Role::Network => "network_to",
         role => return say!(language, "party_at", role = term(language, role.id()), at),
     };
@@ -131,12 +125,8 @@ pub(super) fn culprit(finding: &Finding, language: Language) -> String {
 /// Writes one line per frame of the chain, then the filter that shows them in Wireshark.
 fn evidence(page: &mut Page<'_>, report: &Report, finding: &Finding, phrases: &Phrases) {
     let Some(first) = finding.evidence.first() else { return };
-    let rows: Vec<[String; 4]> = finding
-        .evidence
-        .iter()
-        .enumerate()
-        .map(|it| columns(it, page.look.language))
-        .collect();
+    let rows: Vec<[String; 4]> =
+        finding.evidence.iter().enumerate().map(|it| columns(it, page.look.language)).collect();
     let width = |column: usize| rows.iter().map(|row| columns_of(&row[column])).max().unwrap_or(0);
     let widths: [usize; 4] = std::array::from_fn(width);
     for (index, (row, words)) in rows.iter().zip(&phrases.evidence).enumerate() {

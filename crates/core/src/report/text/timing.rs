@@ -3,14 +3,14 @@
 use super::effect::is_predicted;
 use super::sums;
 use crate::app::ErrorCode;
+use crate::findings::term;
 use crate::model::units::endpoint_or_others;
 use crate::model::{
-    EndpointReport, Finding, Language, Latency, Ledger, OutcomeKind, Outcomes, Owner, Prediction, Report,
-    units,
+    EndpointReport, Finding, Language, Latency, Ledger, OutcomeKind, Outcomes, Owner, Prediction,
+    Report, units,
 };
 use crate::report::layout::{Page, columns_of, cut, left, right};
 use crate::report::phrases::{owner_name, share_of};
-use crate::findings::term;
 use crate::report::style::{Look, Paint};
 use crate::say;
 use crate::wire::Endpoint;
@@ -44,7 +44,11 @@ pub(super) fn where_the_time_went(page: &mut Page<'_>, report: &Report) {
             continue;
         }
         let sign = page.look.segment(rank).to_string();
-        legend.push((rank, sign, format!("{} {}", owner_name(owner, language), share_of(ns, whole_ns))));
+        legend.push((
+            rank,
+            sign,
+            format!("{} {}", owner_name(owner, language), share_of(ns, whole_ns)),
+        ));
     }
     if small_ns > 0 {
         let others = say!(language, "others", share = share_of(small_ns, whole_ns));
@@ -105,7 +109,8 @@ pub(super) fn latency(page: &mut Page<'_>, report: &Report) {
     }
     page.gap();
     let columns = Columns::of(page.look, report);
-    let head = columns.shown(["p50", "p90", "p99", "max"].map(|name| term(page.look.language, name).to_owned()));
+    let head = columns
+        .shown(["p50", "p90", "p99", "max"].map(|name| term(page.look.language, name).to_owned()));
     let language = page.look.language;
     let exchanges = right(term(language, "exchanges"), 11);
     let head = page.look.paint(Paint::Dim, &format!("{exchanges}{head}"));
@@ -117,7 +122,13 @@ pub(super) fn latency(page: &mut Page<'_>, report: &Report) {
         endpoint_rows(page, report, endpoint, &columns);
     }
     if report.endpoints.len() != 1 {
-        percentiles(page, term(language, "all"), &columns, Some(report.totals.exchanges), &report.latency);
+        percentiles(
+            page,
+            term(language, "all"),
+            &columns,
+            Some(report.totals.exchanges),
+            &report.latency,
+        );
         let of_all: Vec<_> = predicted(report, report.totals.exchanges).collect();
         without_rows(page, &of_all, &columns);
     }

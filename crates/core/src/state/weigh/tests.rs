@@ -300,7 +300,13 @@ fn drops_of_a_host_explain_what_arrived_there_and_was_not_answered() {
         let state = State::parse(document.to_string().as_bytes()).expect("a state");
         let mut report = report(Cause::SynRetransmit, facts);
         weigh(&mut report, &state);
-        report.findings.remove(0).state.iter().map(|it| sentence(it, Language::English)).collect::<Vec<_>>()
+        report
+            .findings
+            .remove(0)
+            .state
+            .iter()
+            .map(|it| sentence(it, Language::English))
+            .collect::<Vec<_>>()
     };
     let arrived = || vec![("arrived", Fact::Count(3))];
     let to = |to: &str| drops("filter", "can_hurt", Some(("10.0.0.1:50000", to)));
