@@ -67,13 +67,14 @@ const ENGLISH: &[&str] = &[
 /// Labels of commands and filters, which are the same in all languages.
 const COMMANDS: &[&str] = &["wireshark", "手册", "画图", "试修", "验证"];
 
-/// Returns the lines of `text` that have an English sentence, apart from code, commands and what was read from
-/// the capture.
+/// Returns the lines of `text` that have an English sentence, apart from code, commands, messages of programs in
+/// quotation marks, and what was read from the capture.
 fn english(text: &str, read: &BTreeSet<String>) -> Vec<String> {
     let is_command =
         |line: &&str| COMMANDS.iter().any(|label| line.trim_start().starts_with(label));
     let has_english = |line: &&str| {
         let plain: String = line.split('`').step_by(2).collect::<Vec<_>>().join(" ");
+        let plain: String = plain.split(['“', '”']).step_by(2).collect::<Vec<_>>().join(" ");
         let is_name = |char: char| char.is_ascii_alphanumeric() || "_-./:@{}[]'=".contains(char);
         let mut words = plain.split(|char| !is_name(char)).filter(|word| !read.contains(*word));
         words.any(|word| ENGLISH.contains(&word.trim_matches(['.', ':', '\''])))
@@ -126,12 +127,12 @@ fn wrong(file: &[u8]) -> Vec<String> {
     let look = |width| Look { width, all: true, language: Language::Chinese, ..Look::default() };
     let ladders = report.connections.iter().take(3).map(|it| draw(file, it));
     let ladders: Vec<_> = ladders.collect();
-    let all = |width| {
-        let drawn = ladders.iter().map(|it| it.render(&look(width)));
-        std::iter::once(text::render(&report, &look(width))).chain(drawn).collect::<String>()
-    };
-    let mut wrong = english(&all(10_000), &read);
-    wrong.extend([40, 80].into_iter().flat_map(|width| too_wide(&all(width), width)));
+    let drawn = |width| ladders.iter().map(|it| it.render(&look(width))).collect::<String>();
+    let written = |width| text::render(&report, &look(width));
+    let mut wrong = english(&(written(10_000) + &drawn(10_000)), &read);
+    wrong.extend([40, 80].into_iter().flat_map(|width| too_wide(&written(width), width)));
+    // A drawing has at least the columns of its ladder.
+    wrong.extend(too_wide(&drawn(80), 80));
     wrong.extend(untranslated(&report));
     wrong
 }
