@@ -5,7 +5,7 @@
 
 use crate::args::Spoken;
 use crate::terminal;
-use clap::{Arg, Command};
+use clap::{Arg, ArgAction, Command};
 use std::ffi::OsString;
 use tcpwhy_core::findings::row;
 use tcpwhy_core::model::Language;
@@ -51,7 +51,16 @@ pub fn translated(command: Command, language: Language) -> Command {
 fn with_texts(command: Command, texts: &'static str, above: &str) -> Command {
     let id = format!("{above}{}", command.get_name());
     let own = id.strip_prefix("tcpwhy ").unwrap_or(&id).to_owned();
-    let mut command = command.mut_args(|argument| with_help(argument, texts, &own));
+    let mut number = 0;
+    let mut command = with_own_flag(command, texts).mut_args(|argument| {
+        number += 1;
+        // Below a heading of their own, positional arguments would be sorted by name.
+        let argument = match argument.is_positional() {
+            true => argument.display_order(number),
+            false => argument,
+        };
+        with_help(argument, texts, &own)
+    });
     if let Some(about) = row(texts, &own) {
         command = command.about(about).long_about(None::<&str>);
     }
@@ -68,6 +77,17 @@ fn with_texts(command: Command, texts: &'static str, above: &str) -> Command {
     }
     let below = format!("{id} ");
     command.mut_subcommands(|part| with_texts(part, texts, &below))
+}
+
+/// Returns `command` with a flag for its help that can be translated, in the place of the parser's own.
+fn with_own_flag(command: Command, texts: &'static str) -> Command {
+    match row(texts, "--help") {
+        Some(_) if !command.is_disable_help_flag_set() => {
+            let flag = Arg::new("help").short('h').long("help").action(ArgAction::Help);
+            command.disable_help_flag(true).arg(flag)
+        }
+        _ => command,
+    }
 }
 
 /// Returns `argument` with the help of its command, or else that of all commands that have it.
