@@ -2,6 +2,7 @@
 
 import type { Exchange, Ledger, Run } from "./data";
 import { counted, duration, h, percent, table } from "./dom";
+import { word } from "./language";
 import { colourOf, inkOn, isFault } from "./palette";
 
 /** One bar and its sum; `of_ns` is what the whole width stands for. */
@@ -10,18 +11,18 @@ export function bar(ledger: Ledger, of_ns: number): HTMLElement {
     .filter(([, ns]) => ns > 0)
     .sort((one, other) => other[1] - one[1]);
   const sum = parts.reduce((all, [, ns]) => all + ns, 0);
-  const said = parts.map(([owner, ns]) => `${owner} ${percent(ns / sum)}`).join(", ");
+  const said = parts.map(([owner, ns]) => `${word(owner)} ${percent(ns / sum)}`).join(", ");
   const element = h("div", { class: "bar", role: "img", "aria-label": said });
   for (const [owner, ns] of parts) {
     const share = ns / of_ns;
     const part = h("span", {
       class: isFault(owner) ? "part fault" : "part",
-      title: `${owner}: ${duration(ns)}, ${percent(ns / sum)}`,
+      title: `${word(owner)}: ${duration(ns)}, ${percent(ns / sum)}`,
     });
     part.style.width = `${share * 100}%`;
     part.style.backgroundColor = colourOf(owner);
     if (share > 0.14) {
-      const inside = h("span", { class: "inside" }, `${owner} ${percent(ns / sum)}`);
+      const inside = h("span", { class: "inside" }, `${word(owner)} ${percent(ns / sum)}`);
       inside.style.backgroundColor = colourOf(owner);
       inside.style.color = inkOn(colourOf(owner));
       part.append(inside);
@@ -43,7 +44,14 @@ export function legend(ledger: Ledger): HTMLElement {
     ...parts.map(([owner, ns]) => {
       const swatch = h("span", { class: isFault(owner) ? "swatch fault" : "swatch" });
       swatch.style.backgroundColor = colourOf(owner);
-      return h("li", {}, swatch, `${owner} `, h("b", {}, duration(ns)), ` ${percent(ns / sum)}`);
+      return h(
+        "li",
+        {},
+        swatch,
+        `${word(owner)} `,
+        h("b", {}, duration(ns)),
+        ` ${percent(ns / sum)}`,
+      );
     }),
   );
 }

@@ -301,6 +301,22 @@ export interface Picture {
   lookups: Lookup[];
   lookups_omitted: number;
   manuals: Record<string, Manual>;
+  /** What people read of the report, in each language but English. */
+  texts?: Record<string, Texts>;
+}
+
+/** The texts of a report in one language, in the order of its findings and observations. */
+export interface Texts {
+  answer: string[];
+  findings: {
+    headline: string;
+    what: string;
+    evidence: string[];
+    ruled_out: string[];
+    fixes: Finding["fixes"];
+  }[];
+  observations: string[];
+  manuals: Record<string, Manual>;
 }
 
 /** A run that is shown; `id` stands before the ids of its sections where there are two. */
@@ -326,6 +342,8 @@ export interface Compared {
 
 /** docs/comparison.schema.json */
 export interface Comparison {
+  /** The verdict in each language but English. */
+  sentences?: Record<string, string>;
   verdict: string;
   worse: boolean;
   sentence: string;
@@ -346,6 +364,8 @@ export interface Comparison {
 export interface Data {
   runs: { report: Report; picture: Picture }[];
   comparison?: Comparison;
+  /** The language in which the page opens. */
+  language?: string;
 }
 
 /** The bytes of a base64 text. */

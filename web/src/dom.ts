@@ -1,4 +1,7 @@
-// Elements, and what is written in them. Text from a capture only ever becomes a text node.
+// Elements, and what is written in them. Text from a capture only ever becomes a text node. Words of the page
+// are written in its language.
+
+import { word } from "./language";
 
 type Child = Node | string | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | null | undefined | EventListener>;
@@ -25,16 +28,21 @@ export function svg<K extends keyof SVGElementTagNameMap>(
   return element;
 }
 
+/** Attributes that are read by people. */
+const SAID = new Set(["title", "aria-label", "placeholder", "label"]);
+
 function set(element: Element, attributes: Attributes): void {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (typeof value === "function") element.addEventListener(name, value);
-    else element.setAttribute(name, value === true ? "" : String(value));
+    else if (value === true) element.setAttribute(name, "");
+    else element.setAttribute(name, SAID.has(name) ? word(String(value)) : String(value));
   }
 }
 
 function add(element: Element, children: Child[]): void {
-  for (const child of children) if (child) element.append(child);
+  for (const child of children)
+    if (child) element.append(typeof child === "string" ? word(child) : child);
 }
 
 export function count(value: number): string {
@@ -126,7 +134,7 @@ export function say(text: string): void {
     toast = h("div", { class: "toast", role: "status" });
     document.body.append(toast);
   }
-  toast.textContent = text;
+  toast.textContent = word(text);
   toast.classList.add("shown");
   clearTimeout(hides);
   hides = window.setTimeout(() => toast?.classList.remove("shown"), 2_500);

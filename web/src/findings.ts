@@ -4,6 +4,7 @@ import { faultsOf, fileOf, type Evidence, type Finding, type Run } from "./data"
 import { copier, counted, duration, frameButton, h, percent, range } from "./dom";
 import { graphs, type Graphs } from "./graphs";
 import { ladder } from "./ladder";
+import { word } from "./language";
 import { inline, manual } from "./markdown";
 import { setUps } from "./timelines";
 
@@ -21,7 +22,8 @@ export function findings(run: Run, boards: Set<Graphs>): HTMLElement {
 
 function one(run: Run, finding: Finding, at: number, boards: Set<Graphs>): HTMLElement {
   const { culprit, affected } = finding;
-  const where = culprit.endpoint === "" ? culprit.role : `${culprit.role} ${culprit.endpoint}`;
+  const role = word(culprit.role);
+  const where = culprit.endpoint === "" ? role : `${role} ${culprit.endpoint}`;
   const facts: [string, string][] = [
     ["who", where],
     [

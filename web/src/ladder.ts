@@ -2,6 +2,7 @@
 
 import { fileOf, type Ladder, type Run, type Step } from "./data";
 import { duration, frameButton, h } from "./dom";
+import { word } from "./language";
 import { colourOf, isFault } from "./palette";
 
 /** Heights of all silences together, and of the least of them, in pixels. */
@@ -33,8 +34,8 @@ export function ladder(
       "div",
       { class: "ends", "aria-hidden": "true" },
       h("span", {}, "time"),
-      h("span", {}, `client ${of.client}`),
-      h("span", {}, `server ${of.server}`),
+      h("span", {}, "client", ` ${of.client}`),
+      h("span", {}, "server", ` ${of.server}`),
       h("span", {}, "frame"),
     ),
     h(
@@ -91,7 +92,9 @@ function silence(
   height: number,
 ): HTMLElement {
   const name =
-    step.cause && step.cause !== step.owner ? `${step.owner} (${step.cause})` : step.owner;
+    step.cause && step.cause !== step.owner
+      ? `${word(step.owner)} (${step.cause})`
+      : word(step.owner);
   const beyond =
     (step.since_ns !== null ? `, since ${(step.since_ns / 1e6).toFixed(3)} ms` : "") +
     (step.until_frame !== null ? `, until #${step.until_frame}` : "");

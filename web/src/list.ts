@@ -7,6 +7,7 @@ import { numberOf, opener } from "./detail";
 import { copier, count, counted, duration, flowFilter, frameButton, h, named, table } from "./dom";
 import { controls, type Filter } from "./filter";
 import { arrows } from "./keys";
+import { word } from "./language";
 import * as place from "./place";
 
 const ROWS_A_PAGE = 50,
@@ -69,7 +70,7 @@ class List {
       "select",
       { "aria-label": "Order", class: "order", change: () => this.sort(order.value as By) },
       ...COLUMNS.filter(([by]) => by).map(([by, label]) =>
-        h("option", { value: by }, `by ${label}`),
+        h("option", { value: by }, `by ${word(label)}`),
       ),
     );
     order.value = this.order().by;
@@ -138,10 +139,11 @@ class List {
     });
     const most = this.rows[0]?.wall_ns ?? 1;
     this.body.replaceChildren(...found.slice(0, this.shown).map((row) => this.row(row, most)));
-    this.found.textContent =
+    const said =
       found.length === this.rows.length
         ? counted(found.length, "exchange", "exchanges")
         : `${count(found.length)} of ${counted(this.rows.length, "exchange", "exchanges")}`;
+    this.found.textContent = word(said);
     this.more.hidden = found.length <= this.shown;
   }
 

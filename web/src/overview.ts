@@ -74,7 +74,7 @@ function causes(run: Run): HTMLElement | null {
         h("span", { class: "badge" }, finding.class),
         h("a", { href: `#${anchor(run, at)}` }, finding.cause),
       ),
-      h("td", {}, `${finding.culprit.role} ${finding.culprit.endpoint}`),
+      h("td", {}, finding.culprit.role, ` ${finding.culprit.endpoint}`),
       h("td", { class: "number" }, finding.lost_ns === 0 ? "–" : duration(finding.lost_ns)),
       h("td", { class: "number" }, finding.lost_ns === 0 ? "–" : percent(finding.share)),
       h(

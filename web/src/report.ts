@@ -5,6 +5,7 @@ import { comparison } from "./comparison";
 import { h } from "./dom";
 import { exchanges } from "./list";
 import { findings } from "./findings";
+import { LANGUAGES, isLanguage, ofBrowser, speak, translate } from "./language";
 import { latency } from "./latency";
 import { connections } from "./connections";
 import { detail } from "./detail";
@@ -51,6 +52,24 @@ function theme(): HTMLElement {
   );
 }
 
+/** A choice of the language, which shows the page anew. */
+function languages(again: () => void): HTMLElement {
+  const choice: HTMLSelectElement = h(
+    "select",
+    {
+      "aria-label": "Language",
+      class: "language",
+      change: () => {
+        place.set({ lang: choice.value });
+        again();
+      },
+    },
+    ...LANGUAGES.map(([id, name]) => h("option", { value: id }, name)),
+  );
+  choice.value = document.documentElement.lang.split("-")[0]!;
+  return choice;
+}
+
 /** The sections of one run, in their order. */
 function sections(run: Run): HTMLElement[] {
   const filter = new Filter(run);
@@ -75,11 +94,14 @@ export function show(page: HTMLElement, json: string, isNew = false): void {
   const data = JSON.parse(json) as Data;
   boards.clear();
   place.reset(isNew);
+  const asked = place.value("lang") || (data.language ?? ofBrowser());
+  speak(isLanguage(asked) ? asked : "en");
   // Reports of earlier versions have percentiles only, and no answer.
   for (const { report } of data.runs) {
     report.latency_histogram ??= [];
     report.answer ??= report.findings.slice(0, 1).map((it) => it.headline);
   }
+  translate(data);
   const names = data.runs.length === 1 ? [""] : ["before", "after"];
   const runs: Run[] = data.runs.map((run, at) => ({
     ...run,
@@ -121,6 +143,7 @@ export function show(page: HTMLElement, json: string, isNew = false): void {
           .filter(([id]) => ids.has(id))
           .map(([id, label]) => h("a", { href: `#${id}` }, label)),
       ),
+      languages(() => show(page, json)),
       theme(),
     ),
     h("main", {}, ...shown),

@@ -112,7 +112,7 @@ pub fn document(asked: &Asked, reading: &impl Reading) -> Result<String, PageErr
     let filter = filter.as_ref().map(Filter::text);
     report.asked = Invocation::of_captures(names, filter, asked.vantages);
     let data = page::data(&report, &pass.finish(), env!("CARGO_PKG_VERSION"))?;
-    Ok(page::document(&[data], None))
+    Ok(page::document(&[data], None, None))
 }
 
 fn sources(asked: &Asked, reading: &impl Reading) -> Vec<Source> {

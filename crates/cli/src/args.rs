@@ -1,9 +1,11 @@
 //! Options that several commands share, and their parsers.
 
 use crate::keylog::KeyLog;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 use tcpwhy_core::filter::{Filter, FilterError};
+use tcpwhy_core::model::Language;
 use tcpwhy_core::pipeline::Options;
 #[cfg(feature = "program")]
 use tcpwhy_probe::http::HttpVersions;
@@ -144,6 +146,20 @@ pub struct Display {
     /// Show no progress bar
     #[arg(long)]
     pub no_progress: bool,
+}
+
+/// The language of the text, for every command that is translated.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct Spoken {
+    /// Language of the text; JSON is in English in any case [default: that of the locale, or English]
+    #[arg(long, value_name = "LANG", value_parser = languages())]
+    pub lang: Option<Language>,
+}
+
+/// Returns the parser of a language's code.
+fn languages() -> impl TypedValueParser<Value = Language> {
+    let ids = PossibleValuesParser::new(Language::ALL.map(Language::id));
+    ids.map(|id| Language::from_id(&id).unwrap_or_default())
 }
 
 /// The display options of a command that has none.

@@ -1,15 +1,16 @@
 //! The commands of `tcpwhy`, and which module does each.
 
+use crate::args::Spoken;
 use crate::error::{Error, causes};
 use crate::meant;
 #[cfg(target_os = "linux")]
 use crate::sockets;
-use crate::{annotate, anonymize, compare, explain, mcp, output, page, program, terminal};
+use crate::{annotate, anonymize, compare, explain, mcp, output, page, program, spoken, terminal};
 #[cfg(all(feature = "program", target_os = "linux"))]
 use crate::{dns, doctor, drops, host, probe, treat, watch};
 #[cfg(feature = "program")]
 use crate::{load, man};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 #[cfg(feature = "program")]
 use std::path::PathBuf;
@@ -125,6 +126,9 @@ enum Command {
         /// A command, or a cause
         #[arg(value_name = "COMMAND|CAUSE")]
         words: Vec<String>,
+
+        #[command(flatten)]
+        spoken: Spoken,
     },
     /// Writes the man pages of all commands into a folder
     #[cfg(feature = "program")]
@@ -174,7 +178,10 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
     if let Err(error) = absent(words.get(1).and_then(|word| word.to_str())) {
         return program::ended(Err(error));
     }
-    let arguments = match Arguments::try_parse_from(words) {
+    let command =
+        spoken::translated(Arguments::command(), spoken::language(spoken::of_words(&words)));
+    let parsed = command.try_get_matches_from(words);
+    let arguments = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
         Err(words) => return program::print_parser_output(&words),
     };
@@ -207,7 +214,7 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
         Some(Command::Report(arguments)) => page::run(&arguments),
         Some(Command::Anonymize(arguments)) => anonymize::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),
-        Some(Command::Help { words }) => help(&words),
+        Some(Command::Help { words, spoken }) => help(&words, spoken),
         #[cfg(feature = "program")]
         Some(Command::Man { folder }) => man::run(Arguments::command(), &folder),
         #[cfg(feature = "program")]
@@ -247,12 +254,12 @@ fn meant(word: &str) -> Option<String> {
 }
 
 /// Prints the general help, that of a command, or the manual of a cause.
-fn help(words: &[String]) -> Result<ExitCode, Error> {
+fn help(words: &[String], spoken: Spoken) -> Result<ExitCode, Error> {
     #[cfg(not(feature = "program"))]
     absent(words.first().map(String::as_str))?;
     if let [word] = words
         && let Some(manual) =
-            explain::named_manual(word, &terminal::look(&crate::args::PLAIN, false))
+            explain::named_manual(word, &terminal::look_in(spoken, &crate::args::PLAIN, false))
     {
         output::print(&manual)?;
         return Ok(ExitCode::SUCCESS);
@@ -262,7 +269,8 @@ fn help(words: &[String]) -> Result<ExitCode, Error> {
         let words = words.iter().map(OsString::from);
         return lab(&[OsString::from("help")].into_iter().chain(words).collect::<Vec<_>>());
     }
-    output::print(&program::help(Arguments::command(), words).map_err(no_help)?)?;
+    let command = spoken::translated(Arguments::command(), spoken::language(spoken));
+    output::print(&program::help(command, words).map_err(no_help)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -337,6 +345,35 @@ mod tests {
 
     include!("../tests/command/outputs/paths.rs");
     include!("../tests/command/outputs/arguments.rs");
+
+    /// The main commands have all of their help in each language, the others their description.
+    #[test]
+    fn help_is_translated() {
+        use tcpwhy_core::model::Language;
+        let command = crate::spoken::translated(Arguments::command(), Language::Chinese);
+        let is_chinese = |text: Option<String>| {
+            text.is_some_and(|text| {
+                text.chars().any(|char| ('\u{4e00}'..='\u{9fff}').contains(&char))
+            })
+        };
+        let mut missing = Vec::new();
+        let main = ["explain", "report", "compare", "help"];
+        let parts = command.get_subcommands().filter(|part| main.contains(&part.get_name()));
+        for part in std::iter::once(&command).chain(parts) {
+            for argument in part.get_arguments().filter(|argument| !argument.is_hide_set()) {
+                let help = argument.get_help().map(ToString::to_string);
+                if !is_chinese(help) {
+                    missing.push(format!("{} {}", part.get_name(), argument.get_id()));
+                }
+            }
+        }
+        for part in command.get_subcommands().filter(|part| !part.is_hide_set()) {
+            if !is_chinese(part.get_about().map(ToString::to_string)) {
+                missing.push(part.get_name().to_owned());
+            }
+        }
+        assert!(missing.is_empty(), "{missing:?}");
+    }
 
     fn command_of(words: &[&str]) -> Option<String> {
         let words = [&["tcpwhy"], words].concat();

@@ -1,12 +1,12 @@
 //! `tcpwhy compare`: compares two runs and says whether the second is better.
 
 use crate::analysis::{self, Wanted};
-use crate::args::{Analysing, Display, parse_percent};
+use crate::args::{Analysing, Display, Spoken, parse_percent};
 use crate::error::Error;
 use crate::page;
 use crate::progress::Bar;
 use crate::written::Written;
-use crate::{output, sandbox, sources, state, terminal};
+use crate::{output, sandbox, sources, spoken, state, terminal};
 use clap::{Args, ValueEnum};
 use std::fs;
 use std::io::Read;
@@ -70,6 +70,9 @@ pub struct Compare {
 
     #[command(flatten)]
     pub display: Display,
+
+    #[command(flatten)]
+    pub spoken: Spoken,
 }
 
 /// The side of a connection at which a capture was taken.
@@ -99,14 +102,16 @@ pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
     let (compared, runs) = compared(asked, state.as_ref(), interrupted)?;
     let aside = page.as_ref().is_some_and(Written::is_standard_output);
     if let Some(page) = page {
-        let value = comparison::to_json(&compared, env!("CARGO_PKG_VERSION"));
-        page.finish_with(render(&document(&runs, Some(&value))).as_bytes())?;
+        let mut value = comparison::to_json(&compared, env!("CARGO_PKG_VERSION"));
+        value["sentences"] = comparison::sentences(&compared);
+        let language = spoken::language(asked.spoken);
+        page.finish_with(render(&document(&runs, Some(&value), Some(language))).as_bytes())?;
     }
     let text = if asked.json {
         let value = comparison::to_json(&compared, env!("CARGO_PKG_VERSION"));
         serde_json::to_string_pretty(&value)? + "\n"
     } else {
-        comparison::render(&compared, &terminal::look(&asked.display, asked.all))
+        comparison::render(&compared, &terminal::look_in(asked.spoken, &asked.display, asked.all))
     };
     output::print_beside(&text, aside)?;
     Ok(ExitCode::from(compared.outcome() as u8))

@@ -1,7 +1,7 @@
 //! `tcpwhy explain`: reads captures and prints a report.
 
 use crate::analysis::{self, Answer, Wanted};
-use crate::args::{Analysing, Display};
+use crate::args::{Analysing, Display, Spoken};
 use crate::error::Error;
 use crate::one_of::OneOf;
 use crate::page::asked_for;
@@ -13,9 +13,9 @@ use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tcpwhy_core::filter::Pick;
-use tcpwhy_core::findings::words;
+use tcpwhy_core::findings::{term, words};
 use tcpwhy_core::model::{Cause, Class, Report, Verdict};
-use tcpwhy_core::report::{Look, Page, json, render_manual, text};
+use tcpwhy_core::report::{Look, Page, json, left, render_manual, text};
 use tcpwhy_core::state::weigh;
 
 pub const EXAMPLES: &str = "\
@@ -93,6 +93,9 @@ pub struct Explain {
 
     #[command(flatten)]
     pub display: Display,
+
+    #[command(flatten)]
+    pub spoken: Spoken,
 }
 
 /// Reads and analyses captures and prints the report; the exit status says whether there are
@@ -100,7 +103,7 @@ pub struct Explain {
 ///
 /// # Errors [`Error`] if nothing could be read, or if what was asked for is not in the capture.
 pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
-    let look = terminal::look(&asked.display, asked.all);
+    let look = terminal::look_in(asked.spoken, &asked.display, asked.all);
     if let Some(manual) = wanted_manual(asked, &look) {
         output::print(&manual)?;
         return Ok(ExitCode::SUCCESS);
@@ -229,8 +232,9 @@ pub fn named_manual(name: &str, look: &Look) -> Option<String> {
         Some(cause) => Some(render_manual(cause, look)),
         None if name == "list" => {
             let row = |cause: &Cause| {
-                let (id, class) = (cause.id(), cause.class().id());
-                format!("{id:<24} {class:<6} {}\n", words(*cause).title)
+                let (id, class) = (cause.id(), term(look.language, cause.class().id()));
+                let title = words(*cause, look.language).title;
+                format!("{id:<24} {} {title}\n", left(class, 6))
             };
             Some(Cause::ALL.iter().map(row).collect())
         }

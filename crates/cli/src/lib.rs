@@ -45,6 +45,7 @@ mod sandbox;
 #[cfg(target_os = "linux")]
 mod sockets;
 pub mod sources;
+mod spoken;
 pub mod state;
 mod tables;
 #[cfg(all(feature = "program", target_os = "linux"))]

@@ -1,18 +1,18 @@
 //! `tcpwhy report`: reads captures and writes one self-contained HTML page.
 
 use crate::analysis::{self, Wanted};
-use crate::args::Analysing;
+use crate::args::{Analysing, Spoken};
 use crate::error::Error;
 use crate::keylog::KeyLog;
 use crate::progress::Bar;
 use crate::written::Written;
-use crate::{nothing_left, sources, state, terminal};
+use crate::{nothing_left, sources, spoken, state, terminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 #[cfg(all(feature = "program", target_os = "linux"))]
 use tcpwhy_core::capture::{Block, CaptureSet, Source};
 use tcpwhy_core::filter::Filter;
-use tcpwhy_core::model::{Invocation, Report};
+use tcpwhy_core::model::{Invocation, Language, Report};
 use tcpwhy_core::page;
 use tcpwhy_core::picture::Picture;
 #[cfg(all(feature = "program", target_os = "linux"))]
@@ -50,6 +50,9 @@ pub struct ReportPage {
     /// Show no progress bar
     #[arg(long)]
     pub no_progress: bool,
+
+    #[command(flatten)]
+    pub spoken: Spoken,
 }
 
 /// Reads and analyses the captures and writes the page; the exit status says whether there are
@@ -75,13 +78,15 @@ pub fn run(asked: &ReportPage) -> Result<ExitCode, Error> {
         weigh(&mut drawn.report, &state);
     }
     nothing_left::check(&asked.analysing, &drawn.report, &open, interrupted)?;
-    output.finish_with(rendered(&drawn.report, &drawn.picture)?.as_bytes())?;
+    output.finish_with(
+        rendered(&drawn.report, &drawn.picture, spoken::language(asked.spoken))?.as_bytes(),
+    )?;
     Ok(ExitCode::from(u8::from(crate::explain::has_faults(&drawn.report))))
 }
 
-fn rendered(report: &Report, picture: &Picture) -> Result<String, Error> {
+fn rendered(report: &Report, picture: &Picture, language: Language) -> Result<String, Error> {
     let data = page::data(report, picture, env!("CARGO_PKG_VERSION"))?;
-    Ok(page::render(&page::document(&[data], None)))
+    Ok(page::render(&page::document(&[data], None, Some(language))))
 }
 
 /// Returns the page of a capture in memory (pcapng), which is shown under `name`.
@@ -113,7 +118,7 @@ pub fn of_packets(report: &Report, packets: Option<&[u8]>) -> Result<String, Err
         }
         None => Picture::default(),
     };
-    rendered(report, &picture)
+    rendered(report, &picture, Language::English)
 }
 
 fn wanted(asked: &ReportPage) -> Wanted {

@@ -1,9 +1,10 @@
 //! Properties of the terminal, and the handling of Ctrl-C.
 
-use crate::args::{Color, Display};
+use crate::args::{Color, Display, Spoken};
 use std::env;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tcpwhy_core::model::Language;
 use tcpwhy_core::report::{Glyphs, Look};
 
 /// Maximum width, columns: longer lines are hard to read.
@@ -27,7 +28,29 @@ pub fn look(asked: &Display, all: bool) -> Look {
         },
         all,
         glyphs: if utf8() { Glyphs::Unicode } else { Glyphs::Ascii },
+        language: Language::English,
     }
+}
+
+/// Returns how to show a report of a command that is translated: also in the language that was asked for, else
+/// in that of the locale.
+pub fn look_in(spoken: Spoken, asked: &Display, all: bool) -> Look {
+    let language = spoken.lang.unwrap_or_else(language);
+    let english = look(asked, all);
+    // Only English can be written in ASCII.
+    let glyphs = if language == Language::English { english.glyphs } else { Glyphs::Unicode };
+    Look { language, glyphs, ..english }
+}
+
+/// Returns the language of the locale, if there are texts in it and the locale can show them; else English.
+pub fn language() -> Language {
+    let locale = first_set(["LC_ALL", "LC_MESSAGES", "LANG"]).filter(|_| utf8());
+    locale.and_then(|locale| Language::of_locale(&locale)).unwrap_or_default()
+}
+
+/// Returns the first of these variables that is set; the others do not count then (POSIX).
+fn first_set(names: [&str; 3]) -> Option<String> {
+    names.into_iter().find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()))
 }
 
 /// Returns whether NO_COLOR is set and not empty (<https://no-color.org>).
@@ -39,11 +62,9 @@ fn dumb() -> bool {
     env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// Returns whether the locale uses UTF-8. The first variable that is set decides (POSIX). If none
-/// is set, as in containers, UTF-8 is assumed.
+/// Returns whether the locale uses UTF-8. If none is set, as in containers, UTF-8 is assumed.
 fn utf8() -> bool {
-    let set = |name| env::var(name).ok().filter(|value| !value.is_empty());
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
+    let locale = first_set(["LC_ALL", "LC_CTYPE", "LANG"]);
     locale.is_none_or(|locale| {
         let locale = locale.to_ascii_lowercase();
         locale.contains("utf-8") || locale.contains("utf8")

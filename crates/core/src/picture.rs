@@ -12,6 +12,7 @@ mod connections;
 mod json;
 mod list;
 mod set_ups;
+mod texts;
 
 pub use connections::{DrawnConnection, DrawnExchange};
 pub(crate) use list::row as exchange_row;

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tcpwhy_core::app::Protocol;
 use tcpwhy_core::findings::manual;
-use tcpwhy_core::model::{Cause, Class, Owner};
+use tcpwhy_core::model::{Cause, Class, Language, Owner};
 
 /// Causes that no trace shows, since a trace has few connections and those are TCP, with the file
 /// whose tests show each of them and its look-alikes.
@@ -110,8 +110,9 @@ fn every_cause_has_a_case_in_the_lab() {
 fn every_manual_names_a_case_of_the_lab() {
     let cases = texts("../lab/src/cases", "rs").concat();
     for &cause in Cause::ALL {
-        let (_, reproduce) =
-            manual(cause).split_once("\n## Reproduce\n").expect("how to reproduce it");
+        let (_, reproduce) = manual(cause, Language::English)
+            .split_once("\n## Reproduce\n")
+            .expect("how to reproduce it");
         let named = reproduce.split("tcpwhy lab run ").skip(1);
         let named: Vec<_> = named.filter_map(|rest| rest.split(['`', ' ', '\n']).next()).collect();
         assert!(!named.is_empty(), "no case in the manual of {}", cause.id());

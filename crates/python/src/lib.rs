@@ -20,7 +20,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use tcpwhy_cli::program::number;
 use tcpwhy_core::findings::words;
-use tcpwhy_core::model::Cause;
+use tcpwhy_core::model::{Cause, Language};
 use tcpwhy_core::report::{Look, render_manual};
 
 /// Runs the command `tcpwhy` with `words`, the first of which is its name, and ends the process with its
@@ -38,7 +38,10 @@ fn main(py: Python<'_>, words: Vec<OsString>) {
 /// Returns id, class and title of every cause.
 #[pyfunction]
 fn causes() -> Vec<(&'static str, &'static str, &'static str)> {
-    Cause::ALL.iter().map(|it| (it.id(), it.class().id(), words(*it).title)).collect()
+    Cause::ALL
+        .iter()
+        .map(|it| (it.id(), it.class().id(), words(*it, Language::English).title))
+        .collect()
 }
 
 /// Returns the manual of a cause as text of `width` columns; `None` if there is no such cause.

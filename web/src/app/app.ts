@@ -2,6 +2,7 @@
 // `tcpwhy report` shows them. Nothing leaves the machine: the page may not open a connection.
 
 import { bytes, count, h } from "../dom";
+import { ofBrowser, speak, word } from "../language";
 import { show } from "../report";
 import { Analysis, unpacked } from "./analysis";
 import { PASSES, type Told } from "./messages";
@@ -9,6 +10,7 @@ import { PASSES, type Told } from "./messages";
 /** The name of the capture that stands in the page, which build.mjs puts here. */
 declare const EXAMPLE: string;
 
+speak(ofBrowser());
 const app = document.getElementById("app")!;
 const page = document.getElementById("page")!;
 let running: Analysis | null = null;
@@ -132,9 +134,10 @@ function analyse(files: File[]): void {
         const rate = consumed_bytes / elapsed_s();
         const left_s = (PASSES * total_bytes - consumed_bytes) / rate;
         bar.value = consumed_bytes / (PASSES * total_bytes);
-        state.textContent =
+        state.textContent = word(
           `${told.pass === 0 ? "Analysing" : "Drawing"}: ${bytes(told.consumed_bytes)} of ` +
-          `${bytes(total_bytes)}, ${bytes(rate)}/s, ${Math.ceil(left_s)} s left`;
+            `${bytes(total_bytes)}, ${bytes(rate)}/s, ${Math.ceil(left_s)} s left`,
+        );
         break;
       }
       case "report": {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use tcpwhy_core::model::units::{duration, printable};
-use tcpwhy_core::model::{Class, Fact, Finding, Role};
+use tcpwhy_core::model::{Class, Fact, Finding, Language, Role};
 use tcpwhy_core::report::{Page, Paint, Phrases};
 use tcpwhy_probe::dns::Judged;
 
@@ -17,7 +17,7 @@ pub fn any_fault(findings: &[Judged]) -> bool {
 
 /// Writes a finding in full. `verify` is the command that shows whether a fix helped.
 pub fn render(judged: &Judged, verify: &str, page: &mut Page<'_>) {
-    let (finding, phrases) = (&judged.finding, Phrases::of(&judged.finding));
+    let (finding, phrases) = (&judged.finding, Phrases::of(&judged.finding, page.look.language));
     let class = match finding.cause.class() {
         Class::Fault => page.look.paint(Paint::Fault, "FAULT  "),
         Class::Cost => page.look.paint(Paint::Cost, "COST   "),
@@ -63,7 +63,7 @@ fn endpoint_of(finding: &Finding) -> String {
 
 /// Returns a finding as JSON in the format of the report.
 pub fn document(judged: &Judged, verify: &str) -> Value {
-    let (finding, phrases) = (&judged.finding, Phrases::of(&judged.finding));
+    let (finding, phrases) = (&judged.finding, Phrases::of(&judged.finding, Language::English));
     let kinds = |agrees: bool| {
         let kinds = judged.evidence.iter().filter(|it| it.agrees == agrees).map(|it| it.kind);
         kinds.collect::<BTreeSet<_>>()

@@ -7,6 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tcpwhy_core::experiment::sentence;
+use tcpwhy_core::model::Language;
 use tcpwhy_core::model::experiment::Experiment;
 use tcpwhy_core::model::units::{bytes, duration};
 use tcpwhy_probe::Scheme;
@@ -162,7 +163,7 @@ pub fn run(
         let bounds = Bounds { pairs_max, until, floor_ns, at_once, request_ns };
         match make(kind, subject, others, &bounds, &mut coin) {
             Ok(experiment) => {
-                steps.done(kind.name(), began, sentence(&experiment));
+                steps.done(kind.name(), began, sentence(&experiment, Language::English));
                 made.push(experiment);
             }
             Err(Skipped::DoesNotApply(why)) => steps.skipped(kind.name(), why),

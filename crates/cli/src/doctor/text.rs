@@ -8,7 +8,7 @@ use super::loads::{self, Loaded};
 use crate::host::explained;
 use std::io::ErrorKind;
 use tcpwhy_core::experiment::sentence;
-use tcpwhy_core::model::{Class, Report, units};
+use tcpwhy_core::model::{Class, Language, Report, units};
 use tcpwhy_core::report::{Look, Page, Paint, Phrases, text};
 use tcpwhy_probe::experiment::{ExchangeError, RequestStep, Subject};
 use tcpwhy_probe::http::ResponseError;
@@ -110,7 +110,7 @@ fn rest(report: &Report, walk: &Walk<'_>, asked: &RequestResults, look: &Look) -
         page.gap();
         page.line(&look.paint(Paint::Bold, "experiments"));
         for experiment in &report.experiments {
-            page.item(&format!("{}: {}", experiment.name, sentence(experiment)));
+            page.item(&format!("{}: {}", experiment.name, sentence(experiment, look.language)));
         }
     }
     let skipped: Vec<_> = walk.steps.iter().filter(|it| it.outcome == "skipped").collect();
@@ -156,7 +156,7 @@ pub fn verdict(
     }
     let uneven = loads.iter().flat_map(|it| &it.uneven).next();
     match fault.or(report.findings.first()) {
-        Some(finding) => format!("{}.", Phrases::of(finding).headline),
+        Some(finding) => format!("{}.", Phrases::of(finding, Language::English).headline),
         None if asked.sent == 0 => {
             let connections = asked.measured.requests.len() as u64;
             let connections = units::counted(connections, "connection", "connections");

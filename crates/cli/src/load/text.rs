@@ -67,7 +67,7 @@ fn verdict(page: &mut Page<'_>, plan: &Plan, outcome: &LoadOutcome, explained: &
     let p99 = format!("p99 is {}", quantile(outcome.latency.quantile(0.99), page.look));
     let report = explained.report.as_ref();
     if let Some((finding, part)) = report.and_then(explains) {
-        let phrases = Phrases::of(finding);
+        let phrases = Phrases::of(finding, page.look.language);
         let (headline, part) = (&phrases.headline, share(part));
         let text = format!("{p99}. {headline}: {part} of the time of the slow requests.");
         page.paragraph(Some(paint(finding)), &text, 0);

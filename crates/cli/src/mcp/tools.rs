@@ -2,7 +2,7 @@
 
 use super::folders::Folders;
 use crate::analysis::{self, Answer, Wanted};
-use crate::args::{Analysing, Display, PLAIN, parse_filter, parse_percent};
+use crate::args::{Analysing, Display, PLAIN, Spoken, parse_filter, parse_percent};
 use crate::compare::{self, Compare, Side};
 use crate::error::Error;
 use crate::page::asked_for;
@@ -264,6 +264,7 @@ fn compared(folders: &Folders, given: Value, interrupted: &AtomicBool) -> Result
         all: false,
         analysing: analysing(filter)?,
         display: Display { no_progress: true, ..PLAIN },
+        spoken: Spoken::default(),
     };
     let (compared, _) = compare::compared(&asked, None, interrupted)?;
     Ok(comparison::render(&compared, &Look::default()))

@@ -173,7 +173,7 @@ pub fn verdict(compared: Option<&Comparison>, limits: &[String], look: &Look) ->
     page.labelled("after", &run(Some(&compared.after)));
     page.gap();
     let paint = if compared.does_harm() { Paint::Fault } else { Paint::Bold };
-    page.paragraph(Some(paint), &comparison::sentence(compared), 0);
+    page.paragraph(Some(paint), &comparison::sentence(compared, page.look.language), 0);
     let mut text = page.finish();
     text += &comparison::tables(compared, look);
     text + "\n"

@@ -6,7 +6,7 @@ use crate::page;
 use std::collections::HashSet;
 use std::io;
 use tcpwhy_core::capture::{Encoder, Frame, LinkType};
-use tcpwhy_core::model::{Cause, Finding, Report, Role};
+use tcpwhy_core::model::{Cause, Finding, Language, Report, Role};
 use tcpwhy_core::report::Phrases;
 use tcpwhy_core::wire::{Endpoint, FlowHasher, FlowKey, Packet, Segment, decode};
 
@@ -81,7 +81,7 @@ fn cut_out(
     let (cause, endpoint) = (finding.cause.id(), finding.culprit.endpoint);
     let about = format!("{cause} at {} {endpoint}", finding.culprit.role.id());
     encoder.header(LinkType::LINUX_SLL2, interface, &format!("tcpwhy watch: {about}"));
-    let comments = Phrases::of(finding).evidence;
+    let comments = Phrases::of(finding, Language::English).evidence;
     let mut chosen = Chosen::new(finding);
     let again = |bytes: &[u8], number| {
         for frame in frames(bytes, number) {

@@ -24,6 +24,7 @@ mod https;
 mod keys;
 #[cfg(target_os = "linux")]
 mod lab;
+mod languages;
 #[cfg(target_os = "linux")]
 mod load;
 mod mcp;

@@ -27,7 +27,9 @@ mod windows;
 pub use packets::Packets;
 
 use crate::findings::{self, Words};
-use crate::model::{Cause, Checked, Class, Evidence, Fact, Family, Finding, Report, Verdict};
+use crate::model::{
+    Cause, Checked, Class, Evidence, Fact, Family, Finding, Language, Report, Verdict,
+};
 use crate::report::Phrases;
 use crate::wire::Side;
 use flow::{Flow, Seg};
@@ -128,7 +130,7 @@ impl<'a> Case<'a> {
             let frames = finding.evidence.iter().rev().map(|it| it.frame);
             frames.filter_map(|frame| packets.flow(client, server, frame)).next()
         });
-        let phrases = Phrases::of(finding);
+        let phrases = Phrases::of(finding, Language::English);
         Self { finding, packets, phrases, flow: flow.unwrap_or_default() }
     }
 
@@ -141,7 +143,7 @@ impl<'a> Case<'a> {
             let claim = format!("evidence #{} ({}): {words}", link.frame.number(), link.part);
             claims.push((claim, self.plain(at).and_then(|()| self.part(at))));
         }
-        let words = findings::words(finding.cause);
+        let words = findings::words(finding.cause, Language::English);
         for (said, (other, text)) in finding
             .ruled_out
             .iter()
@@ -189,7 +191,7 @@ impl<'a> Case<'a> {
 
     fn part(&self, at: usize) -> Answer {
         let Some(link) = self.finding.evidence.get(at) else { return Ok(()) };
-        if findings::words(self.finding.cause).part(link.part).is_none() {
+        if findings::words(self.finding.cause, Language::English).part(link.part).is_none() {
             return Err(Doubt::False(format!("`{}` has no words", link.part)));
         }
         let unknown = || Err(Doubt::False(format!("no checker knows the part `{}`", link.part)));

@@ -119,7 +119,7 @@ mod tests {
         let compared = compared(&[(20, 1_000)], &[(17, 1_000), (3, 10_000)]);
         assert_eq!(compared.verdict, Verdict::NoDifferenceShown);
         assert_eq!(compared.outcome(), ComparisonOutcome::NotShown);
-        let text = sentence(&compared);
+        let text = sentence(&compared, crate::model::Language::English);
         assert!(text.contains("p90 looks 10 times slower (1 ms → 10 ms)"), "{text}");
         assert!(text.contains("capture about"), "{text}");
     }
@@ -154,7 +154,7 @@ mod tests {
             (compared.verdict, compared.outcome()),
             (Verdict::Faster, ComparisonOutcome::NotShown)
         );
-        let text = sentence(&compared);
+        let text = sentence(&compared, crate::model::Language::English);
         assert!(text.contains("p90 looks 10 times slower"), "{text}");
         let without = super::tests::compared(&[(20, 1_000)], &[(20, 500)]);
         assert_eq!(without.outcome(), ComparisonOutcome::NotWorse);
@@ -166,7 +166,7 @@ mod tests {
         let compared =
             compared(&[(490, 100_000), (6, 2_040_000)], &[(400, 120_000), (100, 158_000)]);
         assert_eq!(compared.verdict, Verdict::Mixed);
-        let text = sentence(&compared);
+        let text = sentence(&compared, crate::model::Language::English);
         assert!(text.contains("p99 looks 13 times faster (2.04 s → 158 ms)"), "{text}");
         let without = super::tests::compared(&[(500, 100_000)], &[(400, 120_000), (100, 158_000)]);
         assert_eq!(without.verdict, Verdict::Slower);

@@ -2,8 +2,8 @@
 //! the longest silences.
 
 use crate::capture::FrameId;
-use crate::model::{Ledger, Owner, units};
-use crate::report::{LadderStep, Step};
+use crate::model::{Ledger, Owner};
+use crate::report::{LadderStep, Mark, Step};
 
 /// Limits of what is shown of a ladder.
 #[derive(Clone, Copy)]
@@ -98,26 +98,17 @@ impl LeftOut {
         }
         let mut owners: Vec<(Owner, u64)> = run.ledger.iter().collect();
         owners.sort_by_key(|&(owner, ns)| (std::cmp::Reverse(ns), owner));
-        let owned = owners.iter().take(2);
-        let owned: Vec<String> =
-            owned.map(|(owner, ns)| format!("{} {}", owner.id(), units::duration(*ns))).collect();
-        let segments = match run.segments {
-            1 => "1 segment".into(),
-            many => format!("{} segments", units::count(many)),
-        };
-        let mut text =
-            format!("… {segments} in {}", units::duration(end_ns.saturating_sub(first_ns)));
-        if !owned.is_empty() {
-            text += &format!(": {}", owned.join(", "));
-        }
-        Some(LadderStep { time_ns: first_ns, step: Step::Mark(text) })
+        owners.truncate(2);
+        let (segments, span_ns) = (run.segments, end_ns.saturating_sub(first_ns));
+        let mark = Mark::LeftOut { segments, span_ns, owners };
+        Some(LadderStep { time_ns: first_ns, step: Step::Mark(mark) })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Beyond;
+    use crate::report::{Beyond, Label, SegmentLabel};
     use crate::wire::Side;
 
     /// Steps of 1,000 segments, with a silence before the 501st.
@@ -132,7 +123,8 @@ mod tests {
                 steps.push(LadderStep { time_ns, step });
             }
             let frame = FrameId::new(0, number);
-            let step = Step::Segment { from: Side::Server, frame, label: String::new() };
+            let label = Label::Segment(SegmentLabel::default());
+            let step = Step::Segment { from: Side::Server, frame, label };
             steps.push(LadderStep { time_ns, step });
         }
         steps

@@ -2,8 +2,8 @@
 
 use super::named::NamedFrames;
 use crate::capture::FrameId;
-use crate::model::{Cause, LookupReport, Owner, Slice, Window, units};
-use crate::report::{Beyond, LadderStep, Step};
+use crate::model::{Cause, LookupReport, Owner, Slice, Window};
+use crate::report::{Beyond, Label, LadderStep, Mark, Remark, SegmentLabel, Step};
 use crate::tcp::{Account, Connection, Exchange, GapPlace, Kind, Part};
 use crate::wire::{Endpoint, Segment, SegmentFlags, Side, TcpFlags};
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ pub(super) struct Rung {
     ack: u32,
     closed: bool,
     sacks: bool,
-    remark: &'static str,
+    remark: Option<Remark>,
 }
 
 impl Rung {
@@ -49,8 +49,7 @@ impl Rung {
         }
     }
 
-    fn label(&self) -> String {
-        let mut parts: Vec<String> = Vec::new();
+    fn label(&self) -> Label {
         let syn = self.flags.has(TcpFlags::SYN);
         let named = [
             (syn && self.flags.has(TcpFlags::ACK), "SYN-ACK"),
@@ -58,30 +57,26 @@ impl Rung {
             (self.flags.has(TcpFlags::FIN), "FIN"),
             (self.flags.has(TcpFlags::RST), "RST"),
         ];
-        if self.len > 0 {
-            parts.push(format!("{} B{}", units::count(self.len.into()), self.remark));
-        }
         let named = named.into_iter().filter(|(is_set, _)| *is_set);
-        parts.extend(named.map(|(_, name)| name.to_owned()));
-        if parts.is_empty() {
-            let sack = if self.sacks { ", SACK" } else { "" };
-            parts.push(format!("ACK {}{sack}", units::count(self.ack.into())));
-        }
-        if self.closed {
-            parts.push("window 0".into());
-        }
-        parts.join(", ")
+        Label::Segment(SegmentLabel {
+            bytes: self.len,
+            remark: self.remark,
+            flags: named.map(|(_, name)| name).collect(),
+            ack: self.ack,
+            sacks: self.sacks,
+            closed: self.closed,
+        })
     }
 }
 
-/// Returns a remark on a segment with payload; empty for new data.
-fn remark(kind: Option<Kind>) -> &'static str {
-    match kind {
-        Some(Kind::Retransmission(_)) => " again",
-        Some(Kind::Fill(_)) => " again (first not seen)",
-        Some(Kind::Reordered | Kind::Late) => " overtaken",
-        Some(Kind::Probe) => " probe",
-        Some(Kind::New) | None => "",
+/// Returns a remark on a segment with payload; `None` for new data.
+fn remark(kind: Option<Kind>) -> Option<Remark> {
+    match kind? {
+        Kind::Retransmission(_) => Some(Remark::Again),
+        Kind::Fill(_) => Some(Remark::Filled),
+        Kind::Reordered | Kind::Late => Some(Remark::Overtaken),
+        Kind::Probe => Some(Remark::Probe),
+        Kind::New => None,
     }
 }
 
@@ -132,7 +127,7 @@ impl Drawn {
 /// waited for it was opened.
 fn looked_up(lookup: &LookupReport, opened_ns: u64, floor_ns: u64) -> Vec<LadderStep> {
     let took_ns = lookup.end_ns.saturating_sub(lookup.start_ns);
-    let mark = Step::Mark(format!("look-up, {}", units::duration(took_ns)));
+    let mark = Step::Mark(Mark::Lookup(took_ns));
     let mut steps = vec![LadderStep { time_ns: 0, step: mark }];
     let mut until_ns = lookup.start_ns;
     let mut wait = |steps: &mut Vec<LadderStep>, to_ns: u64, owner| {
@@ -147,7 +142,7 @@ fn looked_up(lookup: &LookupReport, opened_ns: u64, floor_ns: u64) -> Vec<Ladder
     for message in &lookup.messages {
         wait(&mut steps, message.time_ns, Owner::Dns);
         let time_ns = message.time_ns.saturating_sub(lookup.start_ns);
-        let (from, frame, label) = (message.from, message.frame, message.label.clone());
+        let (from, frame, label) = (message.from, message.frame, Label::Lookup(message.clone()));
         steps.push(LadderStep { time_ns, step: Step::Segment { from, frame, label } });
     }
     wait(&mut steps, lookup.end_ns, Owner::Dns);
@@ -252,15 +247,15 @@ impl Drawing<'_> {
     fn begin(&self, index: usize, floor_ns: u64, push: &mut impl FnMut(Step)) {
         let exchange = &self.exchanges[index];
         if index > 0 && exchange.idle_ns >= floor_ns {
-            push(Step::Mark(format!("idle for {}", units::duration(exchange.idle_ns))));
+            push(Step::Mark(Mark::Idle(exchange.idle_ns)));
         }
-        let kind = if exchange.kind.is_empty() { "request" } else { &*exchange.kind };
         let before_ns = match self.lookup.filter(|_| exchange.connects) {
             Some(lookup) => exchange.start_ns.saturating_sub(lookup.start_ns),
             None => 0,
         };
-        let wall = units::duration(exchange.wall_ns() + before_ns);
-        push(Step::Mark(format!("exchange {}: {kind}, {wall}", index + 1)));
+        let (number, kind) = (index as u64 + 1, exchange.kind.to_string());
+        let wall_ns = exchange.wall_ns() + before_ns;
+        push(Step::Mark(Mark::Exchange { number, kind, wall_ns }));
     }
 
     /// Returns whether the exchange with that index may have a part of its time drawn in `range`.

@@ -2,7 +2,7 @@ use super::*;
 use crate::app::ErrorCode;
 use crate::model::Cause::ErrorResponses;
 use crate::model::experiment::{Experiment, Suspect, Verdict};
-use crate::model::{Cause, Class, Culprit, Finding, OutcomeKind, Owner, Report, Role};
+use crate::model::{Cause, Class, Culprit, Finding, Language, OutcomeKind, Owner, Report, Role};
 use crate::wire::{Endpoint, Side};
 use std::net::SocketAddr;
 
@@ -199,18 +199,26 @@ fn a_repeated_syn_is_reported_from_the_kernels_count() {
 
 #[test]
 fn each_sentence_states_effect_and_trials() {
-    let said = sentence(&supports());
+    let said = sentence(&supports(), Language::English);
     assert!(said.contains("43.9 ms less (at least 43.8 ms, 8 pairs of trials)"), "{said}");
-    let said = sentence(&refutes());
+    let said = sentence(&refutes(), Language::English);
     assert!(said.contains("no difference of 1 ms or more: 44 ms and 44 ms (8 pairs"), "{said}");
     let few = Experiment { interval_ns: (None, None), trials: 3, ..supports() };
-    assert!(sentence(&few).contains("cannot tell"), "{}", sentence(&few));
+    assert!(
+        sentence(&few, Language::English).contains("cannot tell"),
+        "{}",
+        sentence(&few, Language::English)
+    );
     let slower = Experiment {
         effect_ns: -(5 * MS as i64),
         interval_ns: (Some(-6_000_000), Some(-4_000_000)),
         ..supports()
     };
-    assert!(sentence(&slower).contains("5 ms more"), "{}", sentence(&slower));
+    assert!(
+        sentence(&slower, Language::English).contains("5 ms more"),
+        "{}",
+        sentence(&slower, Language::English)
+    );
 }
 
 #[test]
@@ -464,6 +472,6 @@ fn a_refusal_is_a_rst_or_an_icmp_error_where_no_packet_shows_it() {
     let failures = vec![Failure::Refused { after_ns: MS }; 3];
     let measured = Measured { server: server(), failures, ..Measured::default() };
     let report = measured.report(&[]);
-    let what = &crate::report::Phrases::of(&report.findings[0]).what;
+    let what = &crate::report::Phrases::of(&report.findings[0], Language::English).what;
     assert!(what.contains("answered with a RST, or with an ICMP error"), "{what}");
 }

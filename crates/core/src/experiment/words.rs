@@ -1,21 +1,20 @@
 //! The sentences for experiments; `experiment.md` has the templates.
 
-use crate::model::Fact;
+use crate::findings::{Table, template};
 use crate::model::experiment::Experiment;
 use crate::model::template::fill;
-
-const WORDS: &str = include_str!("experiment.md");
+use crate::model::{Fact, Language};
 
 /// Returns the usual and the changed condition of the experiment `name`; `None` if it does not
 /// exist.
-pub fn conditions(name: &str) -> Option<[&'static str; 2]> {
-    let row = crate::findings::table(WORDS).find(|[id, ..]: &[&str; 3]| *id == name);
-    row.map(|[_, usual, changed]| [usual, changed])
+pub fn conditions(name: &str, language: Language) -> Option<[&'static str; 2]> {
+    let (usual, changed) = template(language, Table::Experiment, name)?.split_once(" | ")?;
+    Some([usual, changed])
 }
 
 /// Returns the result in one sentence.
-pub fn sentence(of: &Experiment) -> String {
-    let [usual, changed] = conditions(of.name).unwrap_or([of.name; 2]);
+pub fn sentence(of: &Experiment, language: Language) -> String {
+    let [usual, changed] = conditions(of.name, language).unwrap_or([of.name; 2]);
     let mut facts = vec![
         ("usual", Fact::Text(usual.into())),
         ("changed", Fact::Text(changed.into())),
@@ -29,8 +28,9 @@ pub fn sentence(of: &Experiment) -> String {
         facts.push(("least_ns", Fact::Ns(least_ns)));
     }
     let fact = |name: &str| facts.iter().find(|(of, _)| *of == name).map(|(_, fact)| fact);
-    let template = crate::findings::table(WORDS).find(|[id, _]: &[&str; 2]| *id == kind(of));
-    template.and_then(|[_, text]| fill(text, &fact)).unwrap_or_else(|| of.name.to_owned())
+    template(language, Table::Experiment, kind(of))
+        .and_then(|text| fill(text, &fact))
+        .unwrap_or_else(|| of.name.to_owned())
 }
 
 fn kind(of: &Experiment) -> &'static str {

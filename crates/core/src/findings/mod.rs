@@ -51,6 +51,7 @@ mod shared_link;
 mod slow;
 mod stamps;
 mod tally;
+mod texts;
 pub mod thresholds;
 mod unheard;
 mod upstream_wait;
@@ -67,6 +68,7 @@ pub use floors::{Floors, share_of};
 pub use lookups::link;
 pub use stamps::{Stamps, are_made_up};
 pub use tally::Tally;
+pub use texts::{IntoFact, Table, in_words, row, say, template, term};
 pub use words::{
     FixRow, ObservationWords, Words, effect_fact, manual, observation, observations, table, words,
 };

@@ -1,22 +1,19 @@
-//! The texts that people read: the manual of each cause is also its message table.
+//! The texts that people read: the manual of each cause is also its message table, in each language.
 //!
 //! A manual has fixed headings. `## Headline` and `## Message` are lists of sentence templates, `##
 //! Evidence`, `## How it differs from look-alikes` and `## Fix` are tables; the rest is prose. A
 //! template has `{fact}` places, `{fact:one|many}` for a counted noun, and `[…|…]` for
 //! alternatives, of which the first that can be filled is used, or nothing. The parts that the
 //! manual shows (look-alikes and fixes) have every fact in such brackets, so that they read well
-//! without facts too. A second language would be a second set of such files.
+//! without facts too. Each language has a set of such files ([`super::texts`]).
 
 use crate::findings::causes::rules;
-use crate::model::Cause;
-
-/// Parts of a chain that mean the same in most causes.
-const EVIDENCE: &str = include_str!("evidence.md");
-const OBSERVATIONS: &str = include_str!("observations.md");
+use crate::findings::texts::{row, texts};
+use crate::model::{Cause, Language};
 
 /// Returns the manual of `cause`, Markdown.
-pub fn manual(cause: Cause) -> &'static str {
-    rules(cause).manual
+pub fn manual(cause: Cause, language: Language) -> &'static str {
+    texts(language).manuals[cause as usize]
 }
 
 /// Returns the name of the fact of `cause` that the effect of an experiment is.
@@ -25,8 +22,8 @@ pub fn effect_fact(cause: Cause) -> Option<&'static str> {
 }
 
 /// Returns the message table of `cause`.
-pub fn words(cause: Cause) -> Words {
-    Words::parse(manual(cause))
+pub fn words(cause: Cause, language: Language) -> Words {
+    Words { evidence_of_all: texts(language).evidence, ..Words::parse(manual(cause, language)) }
 }
 
 /// The sentences of one cause, as templates.
@@ -44,6 +41,8 @@ pub struct Words {
     pub ruled_out: Vec<(&'static str, &'static str, &'static str)>,
     /// Recommended changes.
     pub fixes: Vec<FixRow>,
+    /// Names of the parts of a chain that mean the same in most causes: a message table.
+    pub evidence_of_all: &'static str,
 }
 
 /// A row of a manual's `## Fix` table.
@@ -93,9 +92,8 @@ impl Words {
 
     /// Returns the name of the part `id` of the causal chain.
     pub fn part(&self, id: &str) -> Option<&'static str> {
-        let own = self.evidence.iter().copied();
-        let common = rows(EVIDENCE).map(|[part, words]| (part, words));
-        own.chain(common).find(|(part, _)| *part == id).map(|(_, words)| words)
+        let own = self.evidence.iter().find(|(part, _)| *part == id).map(|(_, words)| *words);
+        own.or_else(|| row(self.evidence_of_all, id))
     }
 
     /// Returns the sentence `id`, which states why the finding is not `cause`.
@@ -117,8 +115,8 @@ pub struct ObservationWords {
 }
 
 /// Returns every observation that has texts.
-pub fn observations() -> impl Iterator<Item = ObservationWords> {
-    sections(OBSERVATIONS, "# ").flat_map(|(group, body)| {
+pub fn observations(language: Language) -> impl Iterator<Item = ObservationWords> {
+    sections(texts(language).observations, "# ").flat_map(|(group, body)| {
         sections(body, "## ").filter(|(id, _)| !id.is_empty()).map(move |(id, body)| {
             ObservationWords { id, limits: group == "Limits", message: items(body) }
         })
@@ -126,8 +124,8 @@ pub fn observations() -> impl Iterator<Item = ObservationWords> {
 }
 
 /// Returns the texts of observation `id`.
-pub fn observation(id: &str) -> Option<ObservationWords> {
-    observations().find(|words| words.id == id)
+pub fn observation(id: &str, language: Language) -> Option<ObservationWords> {
+    observations(language).find(|words| words.id == id)
 }
 
 /// Returns the parts of `text` between lines that begin with `mark`; the part before the first has
@@ -190,10 +188,16 @@ fn cells(line: &'static str) -> Vec<&'static str> {
 mod tests {
     use super::*;
 
+    /// Every manual.
+    fn all() -> impl Iterator<Item = (Cause, Language)> {
+        let of = |language| Cause::ALL.iter().map(move |cause| (*cause, language));
+        Language::ALL.into_iter().flat_map(of)
+    }
+
     #[test]
     fn every_cause_has_a_complete_manual() {
-        for &cause in Cause::ALL {
-            let words = words(cause);
+        for (cause, language) in all() {
+            let words = words(cause, language);
             let id = cause.id();
             assert!(!words.title.is_empty(), "{id}: title");
             assert!(!words.headline.is_empty(), "{id}: headline");
@@ -203,7 +207,10 @@ mod tests {
             for heading in
                 ["What happens", "How it differs from look-alikes", "Confirm", "Fix", "Reproduce"]
             {
-                assert!(manual(cause).contains(&format!("\n## {heading}\n")), "{id}: {heading}");
+                assert!(
+                    manual(cause, language).contains(&format!("\n## {heading}\n")),
+                    "{id}: {heading}"
+                );
             }
             for (look_alike, _, _) in &words.ruled_out {
                 assert!(Cause::from_id(look_alike).is_some(), "{id}: {look_alike}");
@@ -213,8 +220,8 @@ mod tests {
 
     #[test]
     fn no_row_of_a_manual_is_lost_to_a_stray_bar() {
-        for &cause in Cause::ALL {
-            let (words, text) = (words(cause), manual(cause));
+        for (cause, language) in all() {
+            let (words, text) = (words(cause, language), manual(cause, language));
             let tables = 3 - u32::from(words.ruled_out.is_empty());
             let lines = text.lines().filter(|line| line.starts_with('|')).count();
             let rows = words.evidence.len() + words.ruled_out.len() + words.fixes.len();
@@ -225,8 +232,8 @@ mod tests {
     /// An item of a list has one line: the manual would lose the next.
     #[test]
     fn no_line_of_a_list_is_lost() {
-        for &cause in Cause::ALL {
-            for (heading, body) in sections(manual(cause), "## ") {
+        for (cause, language) in all() {
+            for (heading, body) in sections(manual(cause, language), "## ") {
                 if body.trim_start().starts_with("- ") {
                     let is_item = |line: &str| line.is_empty() || line.starts_with("- ");
                     let lost = body.lines().find(|line| !is_item(line));
@@ -238,7 +245,7 @@ mod tests {
 
     #[test]
     fn observations_are_split_into_limits_and_the_rest() {
-        let all: Vec<_> = observations().collect();
+        let all: Vec<_> = observations(Language::English).collect();
         assert!(all.iter().any(|words| words.id == "capture_drops" && words.limits));
         assert!(all.iter().any(|words| words.id == "keep_alives" && !words.limits));
         assert!(all.iter().all(|words| !words.message.is_empty()));

@@ -12,6 +12,7 @@ use crate::model::{
     Role, Window,
 };
 use crate::wire::{DecodeCounts, Endpoint, Side};
+use std::net::IpAddr;
 
 /// Version of the JSON contract.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -504,8 +505,23 @@ pub struct LookupMessage {
     pub frame: FrameId,
     /// The side that sent it: the client, or the name server.
     pub from: Side,
-    /// Type of the message, and its name server: `A query to 192.0.2.53`.
-    pub label: String,
+    /// The type of record that is asked for: `A`.
+    pub record: String,
+    /// What the message is.
+    pub step: LookupStep,
+    /// The name server.
+    pub server: IpAddr,
+}
+
+/// What a message of a look-up is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+pub enum LookupStep {
+    /// A query.
+    Query,
+    /// An answer.
+    Answer,
+    /// An ICMP error in place of an answer.
+    Unreachable,
 }
 
 /// The entry of one connection in the report.

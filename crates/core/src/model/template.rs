@@ -1,9 +1,10 @@
-//! Sentence templates: `{fact}`, `{fact:one|many}`, and `[…|…]` alternatives.
+//! Sentence templates: `{fact}`, `{fact:one|many}`, and `[…|…]` alternatives. A language without plurals
+//! has one form, `{fact:noun}`.
 //!
 //! A template that needs a missing fact yields nothing. Text inside `` ` `` is literal, so that
 //! commands and configuration can be written as they are.
 
-use super::{Fact, units};
+use super::{Fact, Language, units};
 
 /// Fills `template` with the values of `fact`; `None` if a fact outside of brackets is missing.
 pub fn fill<'a>(template: &str, fact: &dyn Fn(&str) -> Option<&'a Fact>) -> Option<String> {
@@ -21,18 +22,23 @@ pub fn fill_first<'a>(
 }
 
 /// Fills all templates that can be filled, as sentences with a capital letter and a full stop.
-pub fn fill_all<'a>(templates: &[&str], fact: &dyn Fn(&str) -> Option<&'a Fact>) -> String {
+pub fn fill_all<'a>(
+    language: Language,
+    templates: &[&str],
+    fact: &dyn Fn(&str) -> Option<&'a Fact>,
+) -> String {
     let filled = templates.iter().filter_map(|text| fill(text, fact));
-    let filled: Vec<String> = filled.map(|text| sentence(&text)).collect();
-    filled.join(" ")
+    let filled: Vec<String> = filled.map(|text| sentence(language, &text)).collect();
+    language.sentences(&filled)
 }
 
-/// Returns `text` with a capital letter and a full stop. A first word with other characters than
-/// lowercase letters, such as an address or a command, is not changed.
-pub fn sentence(text: &str) -> String {
+/// Returns `text` with a full stop, and a capital letter where the language has them. A first word with
+/// other characters than lowercase letters, such as an address or a command, is not changed.
+pub fn sentence(language: Language, text: &str) -> String {
+    let glue = language.glue();
     let first = text.split(' ').next().unwrap_or("").trim_end_matches([',', ':']);
-    let is_word = first.bytes().all(|byte| byte.is_ascii_lowercase());
-    let mut sentence = String::with_capacity(text.len() + 1);
+    let is_word = glue.capitals && first.bytes().all(|byte| byte.is_ascii_lowercase());
+    let mut sentence = String::with_capacity(text.len() + glue.stop.len());
     match text.split_at_checked(1) {
         Some((letter, rest)) if is_word => {
             sentence.push_str(&letter.to_ascii_uppercase());
@@ -40,8 +46,8 @@ pub fn sentence(text: &str) -> String {
         }
         _ => sentence.push_str(text),
     }
-    if !text.ends_with(['.', '!', '?']) {
-        sentence.push('.');
+    if !text.ends_with(['.', '!', '?', '。', '！', '？']) {
+        sentence.push_str(glue.stop);
     }
     sentence
 }
@@ -122,12 +128,15 @@ fn alternatives<'a>(rest: &mut &str, fact: &dyn Fn(&str) -> Option<&'a Fact>) ->
     }
 }
 
-/// Fills `fact`, or `fact:one|many` with the form of the noun that fits the number.
+/// Fills `fact`, or `fact:one|many` with the form of the noun that fits the number; a language may have
+/// one form for all.
 fn filled<'a>(place: &str, fact: &dyn Fn(&str) -> Option<&'a Fact>) -> Option<String> {
     let (name, noun) = place.split_once(':').unwrap_or((place, ""));
     let value = fact(name)?;
     let shown = show(value);
-    let Some((one, many)) = noun.split_once('|') else { return Some(shown) };
+    let Some((one, many)) = noun.split_once('|') else {
+        return Some(if noun.is_empty() { shown } else { format!("{shown} {noun}") });
+    };
     Some(match (value, one) {
         (Fact::Count(1), "time") => "once".into(),
         (Fact::Count(2), "time") => "twice".into(),
@@ -191,17 +200,31 @@ mod tests {
 
     #[test]
     fn sentences_begin_with_a_capital_letter_and_end_with_a_full_stop() {
-        assert_eq!(sentence("the peer waits"), "The peer waits.");
-        assert_eq!(sentence("no fault: it reads on"), "No fault: it reads on.");
-        assert_eq!(sentence("3 times"), "3 times.");
-        assert_eq!(sentence("it ends."), "It ends.");
+        assert_eq!(sentence(Language::English, "the peer waits"), "The peer waits.");
+        assert_eq!(sentence(Language::English, "no fault: it reads on"), "No fault: it reads on.");
+        assert_eq!(sentence(Language::English, "3 times"), "3 times.");
+        assert_eq!(sentence(Language::English, "it ends."), "It ends.");
+    }
+
+    #[test]
+    fn chinese_sentences_have_their_own_stop_and_no_capitals() {
+        let said = |text| sentence(Language::Chinese, text);
+        assert_eq!(said("nginx 等待"), "nginx 等待。");
+        assert_eq!(said("它已结束。"), "它已结束。");
+        let count = [("count", Fact::Count(3))];
+        let find = |name: &str| count.iter().find(|(of, _)| *of == name).map(|(_, fact)| fact);
+        let two = fill_all(Language::Chinese, &["共 {count:条连接}", "其余空闲"], &find);
+        assert_eq!(two, "共 3 条连接。其余空闲。");
     }
 
     #[test]
     fn addresses_and_commands_keep_their_case() {
-        assert_eq!(sentence("fe80::1 does not answer"), "fe80::1 does not answer.");
-        assert_eq!(sentence("fd::1 does not answer"), "fd::1 does not answer.");
-        assert_eq!(sentence("`ip -s link` shows it"), "`ip -s link` shows it.");
+        assert_eq!(
+            sentence(Language::English, "fe80::1 does not answer"),
+            "fe80::1 does not answer."
+        );
+        assert_eq!(sentence(Language::English, "fd::1 does not answer"), "fd::1 does not answer.");
+        assert_eq!(sentence(Language::English, "`ip -s link` shows it"), "`ip -s link` shows it.");
     }
 
     #[test]

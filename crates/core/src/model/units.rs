@@ -102,6 +102,11 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
+/// Formats a number of bytes exactly: `1,448 B`.
+pub fn bytes_exact(bytes: u64) -> String {
+    format!("{} B", count(bytes))
+}
+
 /// Formats a rate in bits per second, with decimal multiples.
 pub fn rate(bits_per_second: u64) -> String {
     match bits_per_second {

@@ -9,8 +9,8 @@
 //! markup: the data is in an element of the type `application/json`, and the script writes it as
 //! text.
 
-use crate::model::Report;
 use crate::model::clean::printable;
+use crate::model::{Language, Report};
 use crate::picture::Picture;
 use crate::report::json;
 
@@ -32,11 +32,17 @@ pub fn data(
     Ok(format!("{{\"report\":{},\"picture\":{}}}", json.trim_end(), picture.json(report)))
 }
 
-/// Returns the data of a page of one run, or of two runs with their comparison: JSON that may stand
-/// in an element of HTML.
-pub fn document(runs: &[String], comparison: Option<&serde_json::Value>) -> String {
+/// Returns the data of a page of one run, or of two runs with their comparison, which opens in `language`,
+/// or else in that of the browser: JSON that may stand in an element of HTML.
+pub fn document(
+    runs: &[String],
+    comparison: Option<&serde_json::Value>,
+    language: Option<Language>,
+) -> String {
     let comparison = comparison.map_or_else(String::new, |it| format!(",\"comparison\":{it}"));
-    let data = format!("{{\"runs\":[{}]{comparison}}}", runs.join(","));
+    let language = language.map_or_else(String::new, |it| format!(",\"language\":\"{}\"", it.id()));
+    let runs = runs.join(",");
+    let data = format!("{{\"runs\":[{runs}]{language}{comparison}}}");
     // In JSON on one line, names that were read are all that a browser could interpret.
     inert(&printable(&data))
 }

@@ -1,13 +1,13 @@
 //! The picture as JSON, which a page contains beside the report. Times are relative to the
 //! capture's first frame, ns, so that they fit into a double.
 
-use super::{Drawing, DrawnConnection, ExchangeRow, Graphs, Picture, SetUps, columns};
+use super::{Drawing, DrawnConnection, ExchangeRow, Graphs, Picture, SetUps, columns, texts};
 use crate::capture::FrameId;
 use crate::dns::{Lookup, LookupOutcome};
 use crate::graph::{Mark, Point};
-use crate::model::Report;
 use crate::model::units::endpoint;
-use crate::report::{Ladder, LadderStep, Step, json, manual_json};
+use crate::model::{Language, Report};
+use crate::report::{Ladder, LadderStep, Step, json};
 use serde_json::{Map, Value, json};
 use std::net::Ipv6Addr;
 
@@ -15,9 +15,6 @@ impl Picture {
     /// Returns the picture as JSON, for the page of `report`.
     pub fn json(&self, report: &Report) -> Value {
         let zero_ns = report.totals.first_ns;
-        let causes = report.findings.iter().map(|finding| finding.cause);
-        let manuals: Map<String, Value> =
-            causes.map(|it| (it.id().to_owned(), manual_json(it))).collect();
         json!({
             "exchanges": {
                 "seen": self.exchanges.seen,
@@ -29,7 +26,8 @@ impl Picture {
             "set_ups": self.set_ups.iter().map(|it| set_ups(it, zero_ns)).collect::<Vec<_>>(),
             "lookups": self.lookups.iter().map(|it| lookup(it, zero_ns)).collect::<Vec<_>>(),
             "lookups_omitted": self.lookups_omitted,
-            "manuals": manuals,
+            "manuals": texts::manuals(report, Language::English),
+            "texts": texts::texts(report),
         })
     }
 }
@@ -110,16 +108,17 @@ fn ladder(ladder: &Ladder) -> Value {
 fn steps(ladder: &Ladder) -> Value {
     let brief = |it: &LadderStep| match &it.step {
         Step::Segment { from, frame, label } if frame.file() == 0 => {
-            json!([it.time_ns, *from as usize, frame.number(), label])
+            json!([it.time_ns, *from as usize, frame.number(), label.text(Language::English)])
         }
         Step::Segment { from, frame, label } => {
+            let label = label.text(Language::English);
             json!([it.time_ns, *from as usize, frame.number(), label, frame.file()])
         }
         Step::Gap { duration_ns, owner, cause, beyond } => {
             let (cause, until) = (cause.map(|it| it.id()), beyond.until.map(FrameId::number));
             json!([it.time_ns, [duration_ns, owner.id(), cause, beyond.since_ns, until]])
         }
-        Step::Mark(label) => json!([it.time_ns, label]),
+        Step::Mark(mark) => json!([it.time_ns, mark.text(Language::English)]),
     };
     ladder.steps.iter().map(brief).collect()
 }

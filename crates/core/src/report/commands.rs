@@ -1,8 +1,8 @@
 //! The follow-up commands of a finding: draw its evidence, try a fix, and measure again after the
 //! change.
 
-use super::ladder::Named;
-use super::phrases::{Phrases, is_dns};
+use super::ladder::{Named, evidence_labels};
+use super::phrases::is_dns;
 use crate::findings::{BLOCKED_BY_SEND_BUFFER, INITCWND};
 use crate::model::{Cause, ConnectionReport, Fact, Finding, Invocation, Report, Role, units};
 use crate::wire::{Endpoint, Side};
@@ -45,9 +45,12 @@ pub fn named(report: &Report, connection: &ConnectionReport, exchange: Option<u6
             && exchange.is_none_or(|wanted| wanted == number)
     };
     let named = report.findings.iter().filter(is_here).flat_map(|finding| {
-        let labels = Phrases::of(finding).evidence;
         let frames = finding.evidence.iter().map(|it| (it.frame, it.from));
-        frames.zip(labels).map(|((frame, from), label)| Named { frame, from, label })
+        frames.zip(evidence_labels(finding)).map(|((frame, from), label)| Named {
+            frame,
+            from,
+            label,
+        })
     });
     named.collect()
 }

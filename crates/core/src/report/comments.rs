@@ -4,7 +4,7 @@ use super::ladder::{Beyond, Ladder, Step};
 use super::{Phrases, phrases};
 use crate::capture::FrameId;
 use crate::findings::words;
-use crate::model::{Cause, Finding, Report, units};
+use crate::model::{Cause, Finding, Language, Report, units};
 use std::collections::BTreeMap;
 
 /// Maximum number of commented frames of one observation, which may have as many as the capture.
@@ -27,12 +27,14 @@ pub fn comments(report: &Report, ladders: &[Ladder]) -> BTreeMap<u64, Vec<String
     }
     for finding in &report.findings {
         let about = about(finding);
-        for (evidence, part) in finding.evidence.iter().zip(Phrases::of(finding).evidence) {
+        for (evidence, part) in
+            finding.evidence.iter().zip(Phrases::of(finding, Language::English).evidence)
+        {
             say(evidence.frame, format!("{about}: {part}"));
         }
     }
     for observation in &report.observations {
-        let (_, text) = phrases::observation(observation);
+        let (_, text) = phrases::observation(observation, Language::English);
         let frames = observation.frames.iter().take(OBSERVED_MAX);
         frames.for_each(|&frame| say(frame, text.clone()));
     }
@@ -41,8 +43,10 @@ pub fn comments(report: &Report, ladders: &[Ladder]) -> BTreeMap<u64, Vec<String
 
 /// Returns the comment on the whole capture: its findings.
 pub fn summary(report: &Report) -> String {
-    let findings =
-        report.findings.iter().map(|it| format!("{}: {}.", about(it), Phrases::of(it).headline));
+    let findings = report
+        .findings
+        .iter()
+        .map(|it| format!("{}: {}.", about(it), Phrases::of(it, Language::English).headline));
     let findings = findings.collect::<Vec<_>>().join(" ");
     units::printable(&format!(
         "tcpwhy: {}",
@@ -70,8 +74,11 @@ fn silences(report: &Report, ladder: &Ladder, say: &mut impl FnMut(FrameId, Stri
                     _ => String::new(),
                 };
                 let (length, cause) = (units::duration(*duration_ns), *cause);
-                let text =
-                    format!("waited {length}{since}: {} ({})", cause.id(), words(cause).title);
+                let text = format!(
+                    "waited {length}{since}: {} ({})",
+                    cause.id(),
+                    words(cause, Language::English).title
+                );
                 let Beyond { until, .. } = *beyond;
                 waiting.push((until, text));
             }

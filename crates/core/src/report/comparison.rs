@@ -4,13 +4,15 @@ mod distribution;
 mod json;
 mod sentence;
 
-pub use json::to_json;
+pub use json::{sentences, to_json};
 pub use sentence::sentence;
 
 use super::layout::{Page, columns_of, left, right};
 use super::style::{Look, Paint};
 use crate::compare::{Comparison, ComparisonOutcome, Found, Measured, Ranks, Tail, Verdict};
-use crate::model::units::{self, counted};
+use crate::findings::term;
+use crate::model::{Language, units};
+use crate::say;
 
 /// Owners with a smaller share of the mean exchange, both before and after, are left out unless all
 /// are requested.
@@ -26,7 +28,7 @@ pub fn render(comparison: &Comparison, look: &Look) -> String {
         Verdict::Faster if comparison.outcome() == ComparisonOutcome::NotWorse => Paint::Good,
         _ => Paint::Bold,
     };
-    page.paragraph(Some(paint), &sentence(comparison), 0);
+    page.paragraph(Some(paint), &sentence(comparison, look.language), 0);
     page.gap();
     latency(&mut page, comparison);
     distribution::render(&mut page, comparison);
@@ -43,7 +45,7 @@ pub fn tables(comparison: &Comparison, look: &Look) -> String {
     latency(&mut page, comparison);
     causes(&mut page, comparison);
     if let Some(ranks) = &comparison.ranks {
-        page.labelled("shift", &shift(ranks));
+        page.labelled("shift", &shift(ranks, look.language));
     }
     page.finish()
 }
@@ -51,27 +53,22 @@ pub fn tables(comparison: &Comparison, look: &Look) -> String {
 /// Writes what is compared, and what makes the comparison unfair.
 fn runs(page: &mut Page<'_>, comparison: &Comparison) {
     let (before, after) = (&comparison.before, &comparison.after);
+    let language = page.look.language;
     for (label, run) in [("before", before), ("after", after)] {
-        let exchanges = counted(run.exchanges, "exchange", "exchanges");
-        page.labelled(label, &format!("{} · {exchanges}", units::printable(&run.name)));
+        page.labelled(label, &say!(language, "run", name = &run.name, count = run.exchanges));
     }
     let places = [&before.vantage, &after.vantage];
     let are_known = places.iter().all(|place| !place.is_empty() && *place != "unknown");
     if are_known && places[0] != places[1] {
-        page.warning(&format!(
-            "captured at different places ({} and {}): what one of them cannot see differs too",
-            before.vantage, after.vantage
-        ));
+        let [before, after] = places.map(|place| term(language, place));
+        page.warning(&say!(language, "other_places", before, after));
     }
     if !comparison.only_in.is_empty() && comparison.verdict != Verdict::OtherLoad {
-        let what = sentence::differences(&comparison.only_in);
-        page.warning(&format!("{what}: less than 1 % of the exchanges, which are compared too"));
+        let what = sentence::differences(&comparison.only_in, language);
+        page.warning(&say!(language, "slight_difference", what));
     }
     if comparison.ranks.is_none() {
-        page.warning(
-            "a report without `latency_histogram` has percentiles only: they are compared, and \
-             chance is not excluded",
-        );
+        page.warning(&say!(language, "percentiles_only"));
     }
 }
 
@@ -85,8 +82,11 @@ impl<'p, 'l> Table<'p, 'l> {
     fn new(page: &'p mut Page<'l>, title: &str) -> Self {
         page.gap();
         let label_columns = page.look.width.saturating_sub(3 * 12 + 2).clamp(20, 44);
-        let title = page.look.paint(Paint::Bold, &left(title, label_columns + 2));
-        let heads: String = ["before", "after", "change"].map(|head| right(head, 12)).concat();
+        let language = page.look.language;
+        let title = left(term(language, title), label_columns + 2);
+        let title = page.look.paint(Paint::Bold, &title);
+        let heads = ["before", "after", "change"].map(|head| right(term(language, head), 12));
+        let heads: String = heads.concat();
         let heads = page.look.paint(Paint::Dim, &heads);
         page.line(&format!("{title}{heads}"));
         Self { page, label_columns }
@@ -99,15 +99,16 @@ impl<'p, 'l> Table<'p, 'l> {
     }
 
     fn times(&mut self, label: &str, before_ns: u64, after_ns: u64) {
-        let change = change(before_ns, after_ns);
+        let change = change(before_ns, after_ns, self.page.look.language);
         self.row(label, [units::duration(before_ns), units::duration(after_ns), change]);
     }
 }
 
 /// Formats a change as a percentage of the value before.
-fn change(before_ns: u64, after_ns: u64) -> String {
+fn change(before_ns: u64, after_ns: u64, language: Language) -> String {
     if before_ns == 0 {
-        return if after_ns == 0 { String::new() } else { "new".into() };
+        let word = if after_ns == 0 { "" } else { term(language, "new") };
+        return word.to_owned();
     }
     let percent = (after_ns as f64 / before_ns as f64 - 1.0) * 100.0;
     let sign = if percent < 0.0 { '−' } else { '+' };
@@ -128,16 +129,16 @@ fn latency(page: &mut Page<'_>, comparison: &Comparison) {
     table.times("p50", one.p50_ns, other.p50_ns);
     table.times("p90", one.p90_ns, other.p90_ns);
     table.times("p99", one.p99_ns, other.p99_ns);
-    table.times("max", one.max_ns, other.max_ns);
-    table.times("mean", before.mean_ns(), after.mean_ns());
+    let language = table.page.look.language;
+    table.times(term(language, "max"), one.max_ns, other.max_ns);
+    table.times(term(language, "mean"), before.mean_ns(), after.mean_ns());
     if let Some(outlook) = comparison.outlook() {
         let both = [("predicted", "p50", &outlook.p50), ("", "p99", &outlook.p99)];
         for (label, name, it) in both {
             let interval = units::range(it.least_ns, it.most_ns);
             let measured = units::duration(it.measured_ns);
-            let outside = if it.holds { "" } else { ", which is outside" };
-            let cause = &outlook.cause;
-            let line = format!("{name} {interval} without {cause}; {measured} measured{outside}");
+            let (cause, outside) = (&outlook.cause, !it.holds);
+            let line = say!(language, "predicted_row", name, interval, cause, measured, outside);
             page.labelled(label, &line);
         }
     }
@@ -151,6 +152,7 @@ fn causes(page: &mut Page<'_>, comparison: &Comparison) {
     if all.is_empty() {
         return;
     }
+    let language = page.look.language;
     let mut table = Table::new(page, "cost per exchange, by cause");
     for found in all {
         let lost_ns =
@@ -158,11 +160,12 @@ fn causes(page: &mut Page<'_>, comparison: &Comparison) {
         let cell = |lost_ns: Option<u64>| lost_ns.map_or("–".into(), units::duration);
         let lost = [lost_ns(before), lost_ns(after)];
         let change = match lost {
-            [Some(before_ns), Some(after_ns)] => change(before_ns, after_ns),
-            [Some(_), None] => "gone".into(),
-            _ => "new".into(),
+            [Some(before_ns), Some(after_ns)] => change(before_ns, after_ns, language),
+            [Some(_), None] => term(language, "gone").to_owned(),
+            _ => term(language, "new").to_owned(),
         };
-        let label = format!("{} {} ({})", found.class, found.cause, found.role);
+        let (class, role) = (term(language, &found.class), term(language, &found.role));
+        let label = format!("{class} {} ({role})", found.cause);
         table.row(&label, [cell(lost[0]), cell(lost[1]), change]);
     }
 }
@@ -174,14 +177,15 @@ fn owners(page: &mut Page<'_>, comparison: &Comparison) {
     if owners.is_empty() {
         return;
     }
-    let all = page.look.all;
+    let (all, language) = (page.look.all, page.look.language);
     let mut table = Table::new(page, "time per exchange, by owner");
     for owner in owners {
         let share =
             |run: &Measured| run.ledger_per_exchange_ns(owner) as f64 / run.mean_ns().max(1) as f64;
         if all || share(before).max(share(after)) >= OWNER_SHARE_MIN {
             let of = |run: &Measured| run.ledger_per_exchange_ns(owner);
-            table.times(owner, of(before), of(after));
+            let name = say!(language, &format!("owner_{owner}"));
+            table.times(&name, of(before), of(after));
         }
     }
 }
@@ -190,50 +194,41 @@ fn owners(page: &mut Page<'_>, comparison: &Comparison) {
 fn tests(page: &mut Page<'_>, comparison: &Comparison) {
     let Some(ranks) = &comparison.ranks else { return };
     page.gap();
-    page.line(&page.look.paint(Paint::Bold, "how sure"));
-    page.labelled("shift", &shift(ranks));
-    page.labelled("dominance", &dominance(ranks));
+    let language = page.look.language;
+    page.title("how sure", "");
+    page.labelled("shift", &shift(ranks, language));
+    page.labelled("dominance", &dominance(ranks, language));
     for tail in &comparison.tails {
-        page.labelled(&slow_end(tail), &shares(tail));
+        page.labelled(&slow_end(tail, language), &shares(tail, language));
     }
 }
 
-fn slow_end(tail: &Tail) -> String {
-    format!("slow {:.0} %", (1.0 - tail.quantile) * 100.0)
+fn slow_end(tail: &Tail, language: Language) -> String {
+    let share = format!("{:.0}", (1.0 - tail.quantile) * 100.0);
+    say!(language, "slow_end_label", share)
 }
 
-fn shift(ranks: &Ranks) -> String {
-    let interval = match ranks.shift_interval_ns {
-        Some([low, high]) => {
-            format!("95 % between {} and {}", signed(low), signed(high))
-        }
-        None => "too few exchanges to bound it".into(),
-    };
+fn shift(ranks: &Ranks, language: Language) -> String {
+    let low = ranks.shift_interval_ns.map(|[low, _]| signed(low));
+    let high = ranks.shift_interval_ns.map(|[_, high]| signed(high));
     let p_value = p_value(ranks.p_value);
-    format!(
-        "{} ({interval}), the median of all differences (Hodges–Lehmann); Mann–Whitney {p_value}",
-        signed(ranks.shift_ns)
-    )
+    say!(language, "shift", shift = signed(ranks.shift_ns), low, high, p_value)
 }
 
-fn dominance(ranks: &Ranks) -> String {
-    let interval = match ranks.cliffs_delta_interval {
-        Some([low, high]) => format!(" (95 % between {} and {})", delta(low), delta(high)),
-        None => String::new(),
-    };
-    format!(
-        "Cliff's delta {}{interval}: −1 if every exchange is faster, +1 if every one is slower",
-        delta(ranks.cliffs_delta)
-    )
+fn dominance(ranks: &Ranks, language: Language) -> String {
+    let low = ranks.cliffs_delta_interval.map(|[low, _]| delta(low));
+    let high = ranks.cliffs_delta_interval.map(|[_, high]| delta(high));
+    say!(language, "dominance", delta = delta(ranks.cliffs_delta), low, high)
 }
 
-fn shares(tail: &Tail) -> String {
-    format!(
-        "{} or longer take {} before, {} after; Fisher {}",
-        units::duration(tail.threshold_ns),
-        units::share(tail.before_share),
-        units::share(tail.after_share),
-        p_value(tail.p_value)
+fn shares(tail: &Tail, language: Language) -> String {
+    say!(
+        language,
+        "tail_shares",
+        threshold = units::duration(tail.threshold_ns),
+        before = units::share(tail.before_share),
+        after = units::share(tail.after_share),
+        p_value = p_value(tail.p_value),
     )
 }
 

@@ -12,8 +12,8 @@ use super::{Ladder, Step};
 use crate::capture::{FrameId, InputSummary, LinkType};
 use crate::model::units::endpoint;
 use crate::model::{
-    Checked, ConnectionReport, DirectionReport, EndpointReport, Fact, Latency, Ledger, Observation,
-    OutcomeKind, Outcomes, Owner, Report, SCHEMA_VERSION, Verdict, vantage_id,
+    Checked, ConnectionReport, DirectionReport, EndpointReport, Fact, Language, Latency, Ledger,
+    Observation, OutcomeKind, Outcomes, Owner, Report, SCHEMA_VERSION, Verdict, vantage_id,
 };
 use crate::wire::Side;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -84,14 +84,16 @@ pub fn ladder(ladder: &Ladder) -> Value {
     let step = |step: &super::LadderStep| match &step.step {
         Step::Segment { from, frame, label } => json!({
             "time_ns": step.time_ns, "step": "segment", "from": side(*from),
-            "frame": frame.number(), "label": label,
+            "frame": frame.number(), "label": label.text(Language::English),
         }),
         Step::Gap { duration_ns, owner, cause, beyond } => json!({
             "time_ns": step.time_ns, "step": "gap", "duration_ns": duration_ns,
             "owner": owner.id(), "cause": cause.map(|cause| cause.id()),
             "since_ns": beyond.since_ns, "until_frame": beyond.until.map(|frame| frame.number()),
         }),
-        Step::Mark(text) => json!({ "time_ns": step.time_ns, "step": "mark", "label": text }),
+        Step::Mark(mark) => json!({
+            "time_ns": step.time_ns, "step": "mark", "label": mark.text(Language::English),
+        }),
     };
     json!({
         "client": endpoint(&ladder.client),
@@ -135,7 +137,7 @@ impl<'a> View<'a> {
             schema_version: SCHEMA_VERSION,
             tool_version,
             interrupted: report.interrupted,
-            answer: super::text::answer(report),
+            answer: super::text::answer(report, Language::English),
             window: report.watched.map(|it| WatchedView {
                 first_ns: it.first_ns,
                 last_ns: it.last_ns,
@@ -374,7 +376,7 @@ struct FrameView<'a> {
 
 impl<'a> ObservationView<'a> {
     fn of(observation: &'a Observation, report: &'a Report) -> Self {
-        let (limits, what) = phrases::observation(observation);
+        let (limits, what) = phrases::observation(observation, Language::English);
         let frame =
             |frame: &FrameId| FrameView { frame: frame.number(), file: file(*frame, report) };
         Self {

@@ -1,12 +1,18 @@
 //! One connection or exchange as a flow ladder: client on the left, server on the right, time
 //! downwards, gaps marked with their cause and owner.
 
+mod labels;
+
 use super::Phrases;
 use super::layout::{Page, columns_of, cut, left, right};
+use super::phrases::owner_name;
 use super::style::{Look, Paint};
 use crate::capture::FrameId;
-use crate::model::{Cause, Class, Evidence, Finding, Owner, units};
+use crate::findings::term;
+use crate::model::{Cause, Class, Evidence, Finding, Language, Owner, units};
+use crate::say;
 use crate::wire::{Endpoint, Side};
+pub use labels::{Label, Mark, Remark, SegmentLabel};
 
 /// Segments and gaps between two endpoints, in time order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,8 +43,8 @@ pub enum Step {
         from: Side,
         /// The frame of the segment.
         frame: FrameId,
-        /// `SYN`, `238 B`, `ACK 239`, `615 B again`.
-        label: String,
+        /// What it carries, or its role in the evidence.
+        label: Label,
     },
     /// A silence: neither side sent anything.
     Gap {
@@ -52,8 +58,8 @@ pub enum Step {
         /// drawn.
         beyond: Beyond,
     },
-    /// A mark between segments: `request GET /items/{id}`, `response 200`.
-    Mark(String),
+    /// A mark between segments.
+    Mark(Mark),
 }
 
 /// Start and end of a silence that extends beyond the segments between which it is drawn.
@@ -73,7 +79,7 @@ pub struct Named {
     /// The side that sent it.
     pub from: Side,
     /// Its role in the evidence, for a frame that is not of the drawn connection.
-    pub label: String,
+    pub label: Label,
 }
 
 const TIME_COLUMNS: usize = 13;
@@ -91,7 +97,7 @@ impl Ladder {
         let (client, server) = finding.evidence_flow?;
         let longest_ns = finding.evidence.iter().map(|evidence| evidence.after_ns).max()?;
         let (mut steps, mut time_ns) = (Vec::new(), 0);
-        for (evidence, label) in finding.evidence.iter().zip(Phrases::of(finding).evidence) {
+        for (evidence, label) in finding.evidence.iter().zip(evidence_labels(finding)) {
             let Evidence { frame, from, after_ns, .. } = *evidence;
             time_ns += after_ns;
             if after_ns >= LOOKUP_GAP_MIN_NS {
@@ -115,18 +121,24 @@ impl Ladder {
         let (client, server) = (cut(&client, half.max(16)), cut(&server, half.max(16)));
         let server = right(&server, (columns + 2).saturating_sub(columns_of(&client)));
         let names = look.paint(Paint::Bold, &format!("{client}{server}"));
-        page.line(&format!("{}  {names}  frame", right("time", TIME_COLUMNS)));
+        let language = look.language;
+        let (time, frame) = (term(language, "time"), term(language, "frame"));
+        page.line(&format!("{}  {names}  {frame}", right(time, TIME_COLUMNS)));
         for LadderStep { time_ns, step } in &self.steps {
             let rung = match step {
                 Step::Segment { from, frame, label } => {
-                    let arrow = arrow(*from, &cut(&units::printable(label), columns - 8), columns);
+                    let arrow = arrow(
+                        *from,
+                        &cut(&units::printable(&label.text(language)), columns - 8),
+                        columns,
+                    );
                     format!("│{arrow}│  #{}", frame.number())
                 }
                 Step::Gap { duration_ns, owner, cause, beyond } => {
                     gap(look, *duration_ns, (*owner, *cause), *beyond, columns)
                 }
-                Step::Mark(text) => {
-                    let text = cut(&units::printable(text), columns - 2);
+                Step::Mark(mark) => {
+                    let text = cut(&units::printable(&mark.text(language)), columns - 2);
                     format!("│ {}│", look.paint(Paint::Code, &left(&text, columns - 1)))
                 }
             };
@@ -139,6 +151,16 @@ impl Ladder {
         }
         page.finish()
     }
+}
+
+/// Returns the roles of the frames of the evidence of `finding`, in each language.
+pub(super) fn evidence_labels(finding: &Finding) -> Vec<Label> {
+    let texts = Language::ALL.map(|language| Phrases::of(finding, language).evidence);
+    let of_frame = |at: usize| {
+        let texts = texts.iter().map(|all| all.get(at).cloned().unwrap_or_default());
+        Label::Part(texts.collect())
+    };
+    (0..finding.evidence.len()).map(of_frame).collect()
 }
 
 fn arrow(from: Side, label: &str, columns: usize) -> String {
@@ -158,16 +180,18 @@ fn gap(
     beyond: Beyond,
     columns: usize,
 ) -> String {
+    let name = owner_name(owner, look.language);
     let owned = match cause {
-        Some(cause) if cause.id() != owner.id() => format!("{} ({})", owner.id(), cause.id()),
-        _ => owner.id().to_owned(),
+        Some(cause) if cause.id() != owner.id() => format!("{name} ({})", cause.id()),
+        _ => name,
     };
     let mut text = format!("{}  {owned}", units::duration(ns));
     if let Some(since_ns) = beyond.since_ns {
-        text += &format!(", since {:.3} ms", since_ns as f64 / 1e6);
+        let since = format!("{:.3} ms", since_ns as f64 / 1e6);
+        text += &say!(look.language, "gap_since", since);
     }
     if let Some(until) = beyond.until {
-        text += &format!(", until #{}", until.number());
+        text += &say!(look.language, "gap_until", frame = until.number().to_string());
     }
     let text = cut(&text, columns - 2);
     let paint = match cause.map(Cause::class) {

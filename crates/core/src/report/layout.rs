@@ -1,6 +1,8 @@
 //! Fits text into lines: wraps between words, indents labels, aligns columns.
 
 use super::style::{Look, Paint, inert};
+use crate::findings::term;
+use unicode_width::UnicodeWidthChar;
 
 /// Columns before the text of a labelled paragraph.
 pub(super) const LABEL_COLUMNS: usize = 13;
@@ -11,30 +13,55 @@ const UNITS: &[&str] = &[
     "Mbit/s", "Gbit/s", "%",
 ];
 
-/// Breaks `text` between words into lines of at most `width` columns, but not between a number and
-/// its unit; a longer word gets a line of its own.
+/// Characters that begin no line, and those that end none: those of Chinese typesetting (JIS X 4051, GB/T
+/// 15834), between which no blank stands.
+const NEVER_FIRST: &str = "。，、；：！？）」』》〉】”’…—·)]}.,;:!?%";
+const NEVER_LAST: &str = "（「『《〈【“‘([{";
+
+/// Breaks `text` into lines of at most `width` columns: between words, but not between a number and its unit,
+/// and between Chinese characters; a longer word gets a line of its own.
 pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut begin = 0;
-    let breaks = text.match_indices(' ').map(|(at, _)| at).filter(|&at| !joins(text, at));
-    let ends: Vec<usize> = breaks.chain([text.len()]).collect();
-    let words = ends.into_iter().map(|end| {
-        let word = text.get(begin..end).unwrap_or("");
-        begin = end + 1;
-        word
-    });
-    fold(words, width)
+    let (mut words, mut begin, mut is_spaced) = (Vec::new(), 0, true);
+    let (mut before, mut in_code) = (' ', false);
+    for (at, char) in text.char_indices() {
+        let is_blank = char == ' ' && !joins(text, at);
+        if is_blank || may_break(before, char, in_code) {
+            words.push((is_spaced, text.get(begin..at).unwrap_or("")));
+            (begin, is_spaced) = if is_blank { (at + 1, true) } else { (at, false) };
+        }
+        in_code ^= char == '`';
+        before = char;
+    }
+    words.push((is_spaced, text.get(begin..).unwrap_or("")));
+    fold(words.into_iter(), width)
 }
 
-/// Returns whether the blank at `at` lies between a number and its unit, or before a number that is
-/// an upper bound (`< 0.1 %`).
+/// Returns whether a line may end between two characters without a blank: one is Chinese, and neither is of
+/// the code that backquotes enclose.
+fn may_break(before: char, after: char, in_code: bool) -> bool {
+    let is_wide = |char| columns_of_char(char) == 2;
+    (is_wide(before) || is_wide(after))
+        && !in_code
+        && before != ' '
+        && after != ' '
+        && !NEVER_LAST.contains(before)
+        && !NEVER_FIRST.contains(after)
+}
+
+/// Returns whether the blank at `at` lies between a number and its unit or the noun that it counts, or before
+/// a number that is an upper bound (`< 0.1 %`).
 fn joins(text: &str, at: usize) -> bool {
+    let is_wide = |char| columns_of_char(char) == 2;
     let before = text.get(..at).and_then(|text| text.rsplit(' ').next()).unwrap_or("");
     let after = text.get(at + 1..).and_then(|text| text.split(' ').next()).unwrap_or("");
+    let before = before.rsplit(is_wide).next().unwrap_or(before);
     let number = before.trim_start_matches(['(', '<', '+', '-', '−', '±', '~']);
     let is_number = number.starts_with(|first: char| first.is_ascii_digit())
         && number.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b','));
-    let unit = after.trim_end_matches(['.', ',', ';', ':', ')', '?']);
-    before.trim_start_matches('(') == "<" || is_number && UNITS.contains(&unit)
+    let unit = after.split(is_wide).next().unwrap_or(after);
+    let unit = unit.trim_end_matches(['.', ',', ';', ':', ')', '?']);
+    let is_counted = after.starts_with(is_wide);
+    before.trim_start_matches('(') == "<" || is_number && (is_counted || UNITS.contains(&unit))
 }
 
 /// Breaks a shell command into lines; quoted words are not broken.
@@ -44,19 +71,21 @@ fn wrap_command(command: &str, width: usize) -> Vec<String> {
         quoted ^= char == '\'';
         char == ' ' && !quoted
     });
-    fold(words, width)
+    fold(words.map(|word| (true, word)), width)
 }
 
-fn fold<'t>(words: impl Iterator<Item = &'t str>, width: usize) -> Vec<String> {
+/// Writes words into lines; a word has a blank before it on its line, or none.
+fn fold<'t>(words: impl Iterator<Item = (bool, &'t str)>, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut columns = 0;
-    for word in words.filter(|word| !word.is_empty()) {
+    for (is_spaced, word) in words.filter(|(_, word)| !word.is_empty()) {
         let length = columns_of(word);
+        let gap = usize::from(is_spaced);
         match lines.last_mut() {
-            Some(line) if columns + 1 + length <= width => {
-                line.push(' ');
+            Some(line) if columns + gap + length <= width => {
+                line.push_str(&" "[..gap]);
                 line.push_str(word);
-                columns += 1 + length;
+                columns += gap + length;
             }
             _ => {
                 lines.push(word.to_owned());
@@ -67,9 +96,14 @@ fn fold<'t>(words: impl Iterator<Item = &'t str>, width: usize) -> Vec<String> {
     lines
 }
 
-/// Returns the number of columns of `text`.
+/// Returns the number of columns of `text`: characters of East Asian scripts take two.
 pub fn columns_of(text: &str) -> usize {
-    text.chars().count()
+    if text.is_ascii() { text.len() } else { text.chars().map(columns_of_char).sum() }
+}
+
+/// Returns the number of columns of `char`. Lines, bars and signs, whose width UAX #11 leaves open, take one.
+fn columns_of_char(char: char) -> usize {
+    char.width().unwrap_or(1)
 }
 
 /// Pads `text` on the right to `columns`.
@@ -87,7 +121,12 @@ pub fn cut(text: &str, columns: usize) -> String {
     if columns_of(text) <= columns {
         return text.to_owned();
     }
-    let kept: String = text.chars().take(columns.saturating_sub(1)).collect();
+    let mut used = 1;
+    let fits = |char: &char| {
+        used += columns_of_char(*char);
+        used <= columns
+    };
+    let kept: String = text.chars().take_while(fits).collect();
     format!("{kept}…")
 }
 
@@ -220,7 +259,7 @@ impl<'a> Page<'a> {
     pub(super) fn columned(&mut self, label: &str, start: &str, words: &str) {
         let indent = LABEL_COLUMNS + columns_of(start);
         let beside = indent + 24 <= self.look.width;
-        let label = self.look.paint(Paint::Dim, &left(label, LABEL_COLUMNS - 2));
+        let label = self.labelling(label);
         let mut lines =
             self.wrapped(words, if beside { indent } else { LABEL_COLUMNS + 2 }).into_iter();
         let first = if beside { lines.next().unwrap_or_default() } else { String::new() };
@@ -237,10 +276,23 @@ impl<'a> Page<'a> {
         let mut in_code = false;
         for (index, line) in lines.enumerate() {
             let label = if index == 0 { label } else { "" };
-            let label = self.look.paint(Paint::Dim, &left(label, LABEL_COLUMNS - 2));
+            let label = self.labelling(label);
             let line = if codes { self.coloured(line, &mut in_code) } else { line.to_owned() };
             self.line(&format!("  {label}{line}"));
         }
+    }
+
+    /// Returns a label in the language of the page, padded to its columns.
+    fn labelling(&self, label: &str) -> String {
+        let label = term(self.look.language, label);
+        self.look.paint(Paint::Dim, &left(label, LABEL_COLUMNS - 2))
+    }
+
+    /// Writes a title in the language of the page, with a text behind it if it is not empty.
+    pub fn title(&mut self, title: &str, beside: &str) {
+        let title = self.look.paint(Paint::Bold, term(self.look.language, title));
+        let gap = if beside.is_empty() { "" } else { "   " };
+        self.line(&format!("{title}{gap}{beside}"));
     }
 
     /// Colours the text between backquotes, which may span lines, if colours are enabled.
@@ -278,6 +330,23 @@ mod tests {
         assert_eq!(wrap("it takes 41.4 ms, then", 14), ["it takes", "41.4 ms, then"]);
         assert_eq!(wrap("a share of (< 0.1 %) here", 17), ["a share of", "(< 0.1 %) here"]);
         assert_eq!(wrap("seen in 10.0.0.1:80 s", 19), ["seen in 10.0.0.1:80", "s"]);
+    }
+
+    #[test]
+    fn chinese_lines_break_between_characters_and_keep_their_punctuation() {
+        assert_eq!(wrap("接收端延迟确认。发送端等待", 14), ["接收端延迟确", "认。发送端等待"]);
+        assert_eq!(wrap("等待（最长）", 6), ["等待", "（最", "长）"]);
+        assert_eq!(wrap("运行 `ss -ti`：看", 8), ["运行 `ss", "-ti`：看"]);
+        assert_eq!(wrap("耗时 41.4 ms，其后", 12), ["耗时", "41.4 ms，其", "后"]);
+        assert_eq!(wrap("共有 3 条连接", 8), ["共有", "3 条连接"]);
+    }
+
+    #[test]
+    fn a_chinese_character_takes_two_columns() {
+        assert_eq!(columns_of("延迟 41 ms"), 10);
+        assert_eq!(cut("接收窗口", 6), "接收…");
+        assert_eq!(left("原因", 6), "原因  ");
+        assert_eq!(columns_of("µs → … ─▶█░"), 11);
     }
 
     #[test]

@@ -3,17 +3,18 @@
 use super::layout::Page;
 use super::style::{Look, Paint};
 use super::text;
-use crate::findings::{self, FixRow};
-use crate::model::{Cause, Finding, Report, template};
+use crate::findings::{self, FixRow, term};
+use crate::model::{Cause, Finding, Language, Report, template};
+use crate::say;
 use serde_json::{Value, json};
 
 /// Renders the manual of `cause`.
 pub fn render_manual(cause: Cause, look: &Look) -> String {
-    let words = findings::words(cause);
+    let language = look.language;
+    let words = findings::words(cause, language);
     let mut page = Page::new(look);
-    let title = look.paint(Paint::Bold, words.title);
-    page.line(&format!("{title}   {} ({})", cause.id(), cause.class().id()));
-    let manual = findings::manual(cause);
+    page.line(&title(cause, look));
+    let manual = findings::manual(cause, language);
     for section in manual.split("\n## ").skip(1) {
         let (heading, body) = section.split_once('\n').unwrap_or((section, ""));
         match heading {
@@ -21,18 +22,14 @@ pub fn render_manual(cause: Cause, look: &Look) -> String {
             "How it differs from look-alikes" => {
                 start(&mut page, heading);
                 for (of, _, why) in &words.ruled_out {
-                    page.item(&format!("{of}: {}", plain(cause, why)));
+                    let words = plain(cause, why, language);
+                    page.item(&say!(language, "named_row", name = *of, words));
                 }
             }
             "Fix" => {
                 start(&mut page, heading);
                 for fix in &words.fixes {
-                    let change = plain(cause, fix.change);
-                    page.item(&format!(
-                        "{}: {change} → {}",
-                        plain(cause, fix.place),
-                        plain(cause, fix.effect)
-                    ));
+                    page.item(&fix_row(cause, fix, language));
                 }
             }
             _ => {}
@@ -46,9 +43,8 @@ pub fn render_manual(cause: Cause, look: &Look) -> String {
 pub fn render_case(report: &Report, finding: &Finding, look: &Look) -> String {
     let cause = finding.cause;
     let mut page = Page::new(look);
-    let title = look.paint(Paint::Bold, findings::words(cause).title);
-    page.line(&format!("{title}   {} ({})", cause.id(), cause.class().id()));
-    for section in findings::manual(cause).split("\n## ").skip(1) {
+    page.line(&title(cause, look));
+    for section in findings::manual(cause, look.language).split("\n## ").skip(1) {
         let (heading, body) = section.split_once('\n').unwrap_or((section, ""));
         match heading {
             "What happens" => {
@@ -65,30 +61,26 @@ pub fn render_case(report: &Report, finding: &Finding, look: &Look) -> String {
 
 /// Returns the manual of `cause` as JSON: `title` and `sections`, each with a `heading` and its
 /// `text` (Markdown) or `items`.
-pub fn manual_json(cause: Cause) -> Value {
-    let words = findings::words(cause);
-    let look_alike = |(of, _, why): &(&str, &str, &str)| format!("`{of}`: {}", plain(cause, why));
-    let fix = |fix: &FixRow| {
-        format!(
-            "{}: {} → {}",
-            plain(cause, fix.place),
-            plain(cause, fix.change),
-            plain(cause, fix.effect)
-        )
+pub fn manual_json(cause: Cause, language: Language) -> Value {
+    let words = findings::words(cause, language);
+    let look_alike = |(of, _, why): &(&str, &str, &str)| {
+        let words = plain(cause, why, language);
+        say!(language, "named_row", name = format!("`{of}`"), words)
     };
-    let sections = findings::manual(cause).split("\n## ").skip(1).filter_map(|section| {
+    let sections = findings::manual(cause, language).split("\n## ").skip(1).filter_map(|section| {
         let (heading, body) = section.split_once('\n').unwrap_or((section, ""));
         match heading {
             "What happens" | "Confirm" | "Reproduce" => {
-                Some(json!({ "heading": heading, "text": body.trim() }))
+                Some(json!({ "heading": term(language, heading), "text": body.trim() }))
             }
             "How it differs from look-alikes" => {
                 let items: Vec<_> = words.ruled_out.iter().map(look_alike).collect();
-                Some(json!({ "heading": heading, "items": items }))
+                Some(json!({ "heading": term(language, heading), "items": items }))
             }
             "Fix" => {
-                let items: Vec<_> = words.fixes.iter().map(fix).collect();
-                Some(json!({ "heading": heading, "items": items }))
+                let items: Vec<_> =
+                    words.fixes.iter().map(|fix| fix_row(cause, fix, language)).collect();
+                Some(json!({ "heading": term(language, heading), "items": items }))
             }
             _ => None,
         }
@@ -96,9 +88,23 @@ pub fn manual_json(cause: Cause) -> Value {
     json!({ "title": words.title, "sections": sections.collect::<Vec<_>>() })
 }
 
+/// Returns a fix as the manual shows it, without a case.
+fn fix_row(cause: Cause, fix: &FixRow, language: Language) -> String {
+    let [place, change, effect] =
+        [fix.place, fix.change, fix.effect].map(|template| plain(cause, template, language));
+    say!(language, "fix_row", place, change, effect)
+}
+
+/// Returns the title of a manual: the name of the cause, its id and its class.
+fn title(cause: Cause, look: &Look) -> String {
+    let words = findings::words(cause, look.language);
+    let class = term(look.language, cause.class().id());
+    format!("{}   {} ({class})", look.paint(Paint::Bold, words.title), cause.id())
+}
+
 fn start(page: &mut Page<'_>, heading: &str) {
     page.gap();
-    page.line(&page.look.paint(Paint::Bold, heading));
+    page.title(heading, "");
 }
 
 fn prose(page: &mut Page<'_>, heading: &str, body: &str) {
@@ -120,11 +126,11 @@ fn prose(page: &mut Page<'_>, heading: &str, body: &str) {
 
 /// Fills a template of the manual of `cause` without a finding: places for roles show the role's
 /// name, and of alternatives the one without facts is used.
-fn plain(cause: Cause, template: &str) -> String {
+fn plain(cause: Cause, template: &str, language: Language) -> String {
     let names = ["peer", "message", "sender", "receiver"];
-    let mut text = template.replace("{role}", cause.culprit_word());
+    let mut text = template.replace("{role}", term(language, cause.culprit_word()));
     for name in names {
-        text = text.replace(&format!("{{{name}}}"), name);
+        text = text.replace(&format!("{{{name}}}"), term(language, name));
     }
     template::fill(&text, &|_| None).unwrap_or(text)
 }

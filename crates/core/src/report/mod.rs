@@ -20,7 +20,7 @@ pub mod text;
 mod why;
 
 pub use commands::{draw, named, treat, verify};
-pub use ladder::{Beyond, Ladder, LadderStep, Named, Step};
+pub use ladder::{Beyond, Label, Ladder, LadderStep, Mark, Named, Remark, SegmentLabel, Step};
 pub use layout::{Page, columns_of, cut, left, right};
 pub use manual::{manual_json, render_case, render_manual};
 pub use phrases::{Fix, Phrases};

@@ -2,11 +2,13 @@
 //! use these, so they cannot disagree.
 
 use crate::app::Protocol;
-use crate::findings::{self, FixRow, Words};
+use crate::findings::{self, FixRow, Words, in_words};
 use crate::model::template::{self, fill, fill_all, fill_first};
 use crate::model::{
-    Cause, Evidence, Fact, Family, Finding, Judged, Latency, Observation, Role, units,
+    Cause, Evidence, Fact, Family, Finding, Judged, Language, Latency, Observation, Owner, Role,
+    units,
 };
+use crate::say;
 use crate::wire::Side;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -42,9 +44,10 @@ pub struct Fix {
 
 impl Phrases {
     /// Creates the texts of `finding`.
-    pub fn of(finding: &Finding) -> Self {
-        let words = findings::words(finding.cause);
-        let facts = facts(finding);
+    pub fn of(finding: &Finding, language: Language) -> Self {
+        let words = findings::words(finding.cause, language);
+        let mut facts = facts(finding);
+        facts.values_mut().for_each(|fact| translate(fact, language));
         let fact = |name: &str| facts.get(name);
         let part = |evidence: &Evidence| {
             let template = words.part(evidence.part);
@@ -52,10 +55,10 @@ impl Phrases {
         };
         let of_others: Vec<_> =
             ["ahead", "asked_by"].into_iter().filter_map(|part| words.part(part)).collect();
+        let headline = fill_first(&words.headline, &fact).unwrap_or_else(|| words.title.into());
         Self {
-            headline: fill_first(&words.headline, &fact).unwrap_or_else(|| words.title.into())
-                + &under_load(finding),
-            what: fill_all(&[&words.message[..], &of_others].concat(), &fact),
+            headline: under_load(finding, headline, language),
+            what: fill_all(language, &[&words.message[..], &of_others].concat(), &fact),
             evidence: finding.evidence.iter().map(part).collect(),
             note: words.part("far_sender").and_then(|text| fill(text, &fact)),
             ruled_out: finding
@@ -71,22 +74,41 @@ impl Phrases {
     }
 }
 
-/// Names the load under which a finding appears, if there is one.
-fn under_load(finding: &Finding) -> String {
-    let load = finding.load.map(|it| units::counted(it.connections, "connection", "connections"));
-    load.map_or_else(String::new, |it| format!(", with {it} at a time"))
+/// Adds the load under which a finding appears, if there is one.
+fn under_load(finding: &Finding, headline: String, language: Language) -> String {
+    match finding.load {
+        Some(load) => say!(language, "under_load", headline, count = load.connections),
+        None => headline,
+    }
+}
+
+/// Puts the words of `language` in place of the English ones that a fact consists of. Addresses, names and
+/// values that were read have none.
+fn translate(fact: &mut Fact, language: Language) {
+    if let Fact::Text(text) = fact
+        && let Some(words) = in_words(language, text)
+    {
+        *text = words;
+    }
+}
+
+/// Returns the name of an owner of time in `language`.
+pub fn owner_name(owner: Owner, language: Language) -> String {
+    say!(language, &format!("owner_{}", owner.id()))
 }
 
 /// Returns the text of an observation, and whether it limits the report; the id if the table has no
 /// text for it. `{first_frame}` is the number of the first frame that shows it.
-pub fn observation(observation: &Observation) -> (bool, String) {
+pub fn observation(observation: &Observation, language: Language) -> (bool, String) {
     let first = observation.frames.first().map(|frame| Fact::Text(frame.number().to_string()));
+    let mut facts = observation.facts.clone();
+    facts.iter_mut().for_each(|(_, fact)| translate(fact, language));
     let fact = |name: &str| match name {
         "first_frame" => first.as_ref(),
-        _ => observation.facts.iter().find(|(of, _)| *of == name).map(|(_, fact)| fact),
+        _ => facts.iter().find(|(of, _)| *of == name).map(|(_, fact)| fact),
     };
-    match findings::observation(observation.id) {
-        Some(words) => (words.limits, fill_all(&words.message, &fact)),
+    match findings::observation(observation.id, language) {
+        Some(words) => (words.limits, fill_all(language, &words.message, &fact)),
         None => (false, readable(observation.id)),
     }
 }
@@ -230,13 +252,11 @@ fn sender(finding: &Finding) -> Option<Side> {
 
 /// Describes the confidence in a finding, and how many like it were right in captures whose cause is
 /// known.
-pub fn confidence(finding: &Finding) -> String {
+pub fn confidence(finding: &Finding, language: Language) -> String {
     let judged = judged(finding);
-    let sure = format!("confidence {:.2}", finding.confidence);
-    match judged.all {
-        0 => format!("{sure} (not judged in the lab)"),
-        all => format!("{sure} ({} of {} right in the lab)", judged.right, units::count(all)),
-    }
+    let sure = format!("{:.2}", finding.confidence);
+    let right = (judged.all > 0).then(|| judged.right.to_string());
+    say!(language, "confidence", sure, right, all = judged.all)
 }
 
 /// Returns the judged findings that are like `finding`.

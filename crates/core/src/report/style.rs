@@ -1,5 +1,6 @@
 //! Properties of the output: width, colour and character set; and what may be printed at all.
 
+use crate::model::Language;
 use crate::model::clean::{is_interpreted, push_escape};
 use std::borrow::Cow;
 
@@ -14,12 +15,20 @@ pub struct Look {
     pub glyphs: Glyphs,
     /// Lists are shown in full.
     pub all: bool,
+    /// The language of the text.
+    pub language: Language,
 }
 
 impl Default for Look {
     /// Returns the properties of a pipe.
     fn default() -> Self {
-        Self { width: 80, colour: false, glyphs: Glyphs::Unicode, all: false }
+        Self {
+            width: 80,
+            colour: false,
+            glyphs: Glyphs::Unicode,
+            all: false,
+            language: Language::English,
+        }
     }
 }
 

@@ -14,8 +14,9 @@ use super::layout::{Page, columns_of, cut, left, right};
 use super::phrases::{self, Phrases};
 use super::style::{Look, Paint};
 use crate::findings;
-use crate::model::units::counted;
-use crate::model::{Finding, Report, Vantage, units};
+use crate::findings::term;
+use crate::model::{Finding, Language, Report, Vantage, units};
+use crate::say;
 use crate::wire::DecodeError;
 use finding::{class, culprit};
 
@@ -34,11 +35,11 @@ pub fn render(report: &Report, look: &Look) -> String {
     inputs(&mut page, report);
     join::render(&mut page, report);
     if report.interrupted {
-        page.warning("interrupted: the report covers what was read until then");
+        page.warning(&say!(look.language, "interrupted"));
     }
     limits(&mut page, report);
     page.gap();
-    let findings = phrased(report);
+    let findings = phrased(report, look.language);
     answer::render(&mut page, report, &findings);
     overview(&mut page, &findings);
     let shown = if look.all { findings.len() } else { FINDINGS_MAX };
@@ -48,8 +49,8 @@ pub fn render(report: &Report, look: &Look) -> String {
     }
     if findings.len() > shown {
         page.gap();
-        let more = counted((findings.len() - shown) as u64, "more finding", "more findings");
-        page.paragraph(None, &format!("{more}: --all shows them"), 0);
+        let more = (findings.len() - shown) as u64;
+        page.paragraph(None, &say!(look.language, "more_findings", count = more), 0);
     }
     page.gap();
     if !findings::are_made_up(report) {
@@ -66,7 +67,7 @@ pub fn render(report: &Report, look: &Look) -> String {
 /// `findings_max` findings in full. It is for callers that write the rest themselves.
 pub fn diagnosis(report: &Report, look: &Look, findings_max: usize) -> String {
     let mut page = Page::new(look);
-    let findings = phrased(report);
+    let findings = phrased(report, look.language);
     answer::render(&mut page, report, &findings);
     overview(&mut page, &findings);
     for (finding, phrases) in findings.iter().take(findings_max) {
@@ -78,8 +79,8 @@ pub fn diagnosis(report: &Report, look: &Look, findings_max: usize) -> String {
 
 /// Returns the answer, which is the first that [`render`] writes below the names of the inputs: one
 /// text for each part.
-pub fn answer(report: &Report) -> Vec<String> {
-    answer::texts(report)
+pub fn answer(report: &Report, language: Language) -> Vec<String> {
+    answer::texts(report, language)
 }
 
 /// Renders one finding in full.
@@ -91,42 +92,39 @@ pub fn finding(report: &Report, finding: &Finding, look: &Look) -> String {
 
 /// Writes one finding in full.
 pub(super) fn write_finding(page: &mut Page<'_>, report: &Report, finding: &Finding) {
-    finding::render(page, report, finding, &Phrases::of(finding));
+    finding::render(page, report, finding, &Phrases::of(finding, page.look.language));
 }
 
 /// Returns the findings with their texts.
-fn phrased(report: &Report) -> Vec<Said<'_>> {
-    report.findings.iter().map(|it| (it, Phrases::of(it))).collect()
+fn phrased(report: &Report, language: Language) -> Vec<Said<'_>> {
+    report.findings.iter().map(|it| (it, Phrases::of(it, language))).collect()
 }
 
 /// Writes the names of the inputs, and where they were captured.
 fn inputs(page: &mut Page<'_>, report: &Report) {
-    let totals = &report.totals;
+    let (totals, language) = (&report.totals, page.look.language);
     let packets: u64 = report.inputs.iter().map(|input| input.packets).sum();
     let name = match report.inputs.as_slice() {
-        [one] if one.path == "-" => "standard input".into(),
+        [one] if one.path == "-" => term(language, "standard input").to_owned(),
         [one] => units::printable(&one.path),
-        many => format!("{} files", units::count(many.len() as u64)),
+        many => say!(language, "files", count = many.len() as u64),
     };
     let since_first = |at_ns: u64| units::duration(at_ns.saturating_sub(totals.first_ns));
-    let within = totals.window.map_or_else(String::new, |window| {
-        format!("from +{} to +{}: ", since_first(window.from_ns), since_first(window.until_ns))
-    });
-    let connections = counted(totals.connections, "connection", "connections");
+    let (from, until) = (
+        totals.window.map(|window| since_first(window.from_ns)),
+        totals.window.map(|window| since_first(window.until_ns)),
+    );
     let mut facts = vec![
         since_first(totals.last_ns),
-        counted(packets, "packet", "packets"),
-        format!("{within}{connections}"),
-        counted(totals.exchanges, "exchange", "exchanges"),
+        say!(language, "packets", count = packets),
+        say!(language, "connections_within", from, until, count = totals.connections),
+        say!(language, "exchanges", count = totals.exchanges),
     ];
     if totals.lookups > 0 {
-        facts.push(counted(totals.lookups, "name look-up", "name look-ups"));
+        facts.push(say!(language, "lookups", count = totals.lookups));
     }
-    if report.join.is_none() {
-        let place = captured_at(totals.vantage);
-        let why =
-            if totals.vantage_from_padding { " (its short frames are not padded yet)" } else { "" };
-        facts.extend(place.map(|place| format!("{place}{why}")));
+    if let (None, Some(place)) = (&report.join, captured_at(totals.vantage)) {
+        facts.push(say!(language, place, unpadded = totals.vantage_from_padding));
     }
     let facts = facts.join(" · ");
     if columns_of(&name) + columns_of(&facts) + 3 <= page.look.width {
@@ -138,21 +136,21 @@ fn inputs(page: &mut Page<'_>, report: &Report) {
     }
 }
 
+/// Returns the id of the sentence about a vantage.
 fn captured_at(vantage: Vantage) -> Option<&'static str> {
     match vantage {
         Vantage::Unknown => None,
-        Vantage::Client => Some("captured at the client"),
-        Vantage::Server => Some("captured at the server"),
-        Vantage::Middle => Some("captured between client and server"),
-        Vantage::Local => Some("captured where client and server are on the same machine or link"),
-        Vantage::Mixed => {
-            Some("captured nearer to the client for some connections than for others")
-        }
+        Vantage::Client => Some("captured_at_client"),
+        Vantage::Server => Some("captured_at_server"),
+        Vantage::Middle => Some("captured_between"),
+        Vantage::Local => Some("captured_at_both"),
+        Vantage::Mixed => Some("captured_mixed"),
     }
 }
 
 /// Writes the limits of the report, before its findings.
 fn limits(page: &mut Page<'_>, report: &Report) {
+    let language = page.look.language;
     for input in &report.inputs {
         for problem in &input.problems {
             let text = format!("{} {problem}", input.path);
@@ -174,11 +172,11 @@ fn limits(page: &mut Page<'_>, report: &Report) {
         let kinds = kinds();
         let kinds = kinds.map(|(kind, count)| format!("{} {}", units::count(count), kind.name()));
         let kinds: Vec<String> = kinds.collect();
-        let frames = counted(errors, "frame was", "frames were");
-        page.warning(&format!("{frames} malformed and left out: {}", kinds.join(", ")));
+        let kinds = kinds.join(language.glue().comma);
+        page.warning(&say!(language, "malformed", count = errors, kinds));
     }
     for observation in &report.observations {
-        if let (true, text) = phrases::observation(observation) {
+        if let (true, text) = phrases::observation(observation, language) {
             page.warning(&text);
         }
     }
@@ -205,7 +203,11 @@ fn overview(page: &mut Page<'_>, findings: &[Said<'_>]) {
         let lost = right(&lost(finding), lost_columns);
         let row = format!("{lost} {}  {id}  ", right(&share, 7));
         let room = page.look.width.saturating_sub(columns_of(&row) + 7).max(8);
-        page.line(&format!("{}{row}{}", class(page.look, finding), cut(&culprit(finding), room)));
+        page.line(&format!(
+            "{}{row}{}",
+            class(page.look, finding),
+            cut(&culprit(finding, page.look.language), room)
+        ));
     }
 }
 
@@ -222,39 +224,33 @@ fn connections(page: &mut Page<'_>, report: &Report) {
         return;
     }
     page.gap();
-    let title = if all { "connections" } else { "worst connections" };
-    let title = page.look.paint(Paint::Bold, title);
+    let language = page.look.language;
     // Connections of a running system are in no file.
-    let hint = if report.watched.is_some() { "" } else { "   --connection N draws one" };
-    page.line(&format!("{title}{hint}"));
+    let is_drawn = report.watched.is_none();
+    let hint = if is_drawn { say!(language, "draws_one") } else { String::new() };
+    page.title(if all { "connections" } else { "worst connections" }, &hint);
     for (number, connection) in shown {
         let ends = format!("{} → {}", connection.client, connection.server);
         let wall = units::duration(connection.ledger.total_ns());
-        let exchanges = counted(connection.exchanges, "exchange", "exchanges");
-        let mut facts = match connection.lost_ns {
-            0 => wall,
-            lost_ns => format!("cost {} of {wall}", units::duration(lost_ns)),
-        };
-        if page.look.width >= 80 {
-            facts += &format!(" in {exchanges}");
-        }
+        let lost = (connection.lost_ns > 0).then(|| units::duration(connection.lost_ns));
+        let exchanges = (page.look.width >= 80).then_some(connection.exchanges);
+        let facts = say!(language, "connection_cost", lost, wall, exchanges);
         let room = page.look.width.saturating_sub(columns_of(&facts) + 9).max(16);
         page.line(&format!("  {number:>3}  {}  {facts}", left(&cut(&ends, room), room.min(44))));
     }
 }
 
 fn observations(page: &mut Page<'_>, report: &Report) {
-    let phrased = report.observations.iter().map(phrases::observation);
+    let language = page.look.language;
+    let phrased = report.observations.iter().map(|it| phrases::observation(it, language));
     let noted: Vec<String> = phrased.filter(|(limits, _)| !limits).map(|(_, text)| text).collect();
     if noted.is_empty() {
         return;
     }
     page.gap();
-    let title = page.look.paint(Paint::Bold, "minor observations");
-    match report.totals.exchanges {
-        0 => page.line(&format!("{title}   no exchange is complete, so their cost is unknown")),
-        _ => page.line(&title),
-    }
+    let has_exchanges = report.totals.exchanges > 0;
+    let beside = if has_exchanges { String::new() } else { say!(language, "observations_cost") };
+    page.title("minor observations", &beside);
     for text in &noted {
         page.item(text);
     }

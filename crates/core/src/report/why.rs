@@ -1,12 +1,15 @@
 //! The log of decisions (`--why`): the verdict on each silence, and the conditions that decided it.
 
-use super::layout::Page;
+use super::layout::{Page, left};
 use super::style::{Look, Paint};
+use crate::findings::term;
 use crate::judge::{Answer, Gap};
 use crate::model::units::{duration, printable};
-use crate::model::{Finding, Report, Settled, Slice};
+use crate::model::{Finding, Language, Report, Settled, Slice};
+use crate::report::phrases::owner_name;
+use crate::say;
 use crate::tcp::{Exchange, Revision};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use serde_json::{Value, json};
 
 /// A silence with everything that decided its owners.
@@ -37,21 +40,24 @@ pub struct Why {
     pub exchange: Option<(u64, Exchange)>,
 }
 
-fn part(slice: &Slice) -> String {
+fn part(slice: &Slice, language: Language) -> String {
     let cause = slice.cause.map(|cause| cause.id()).filter(|id| *id != slice.owner.id());
     let cause = cause.map_or_else(String::new, |id| format!(" ({id})"));
-    format!("{} {}{cause}", duration(slice.ns), slice.owner.id())
+    format!("{} {}{cause}", duration(slice.ns), owner_name(slice.owner, language))
 }
 
-fn parts(slices: &[Slice]) -> String {
-    let parts: Vec<String> = slices.iter().map(part).collect();
-    if parts.is_empty() { "nothing".into() } else { parts.join(", ") }
+fn parts(slices: &[Slice], language: Language) -> String {
+    let parts: Vec<String> = slices.iter().map(|slice| part(slice, language)).collect();
+    if parts.is_empty() {
+        return say!(language, "why_nothing");
+    }
+    parts.join(language.glue().comma)
 }
 
-fn answered(answer: &Answer) -> String {
+fn answered(answer: &Answer, language: Language) -> String {
     match answer {
-        Ok(slice) => format!("claims {}", part(slice)),
-        Err(why) => format!("declines: {why}"),
+        Ok(slice) => say!(language, "why_claims", part = part(slice, language)),
+        Err(why) => say!(language, "why_declines", reason = why.to_string()),
     }
 }
 
@@ -107,7 +113,7 @@ impl Why {
         }
         if self.omitted > 0 {
             page.gap();
-            let text = format!("{} shorter silences of the exchange are left out.", self.omitted);
+            let text = say!(look.language, "why_shorter", count = self.omitted.to_string());
             page.paragraph(Some(Paint::Dim), &text, 0);
         }
         if let Some((number, exchange)) = &self.exchange {
@@ -116,29 +122,28 @@ impl Why {
         let settled = self.settled(report);
         if !settled.is_empty() {
             page.gap();
-            let title = format!("over all connections to {}", self.server);
+            let server = self.server.to_string();
+            let title = say!(look.language, "why_all_connections", server);
             page.line(&look.paint(Paint::Bold, &title));
         }
         for it in settled {
             let change = change(it.cause.id(), it.ns);
-            let text = format!("{change} at the {}: {}", it.role.id(), it.decides);
+            let (role, decides) = (term(look.language, it.role.id()), it.decides);
+            let text = say!(look.language, "why_settled", change, role, decides);
             page.paragraph(None, &text, 2);
         }
         page.gap();
-        page.line(&look.paint(Paint::Bold, "in the report"));
+        page.title("in the report", "");
         let findings = self.findings(report);
         if findings.is_empty() {
-            let text = "No finding has a cause of this exchange: over all exchanges each is too rare or \
-                        takes too small a part to be one, or what all connections show together gave \
-                        its time another name.";
-            page.paragraph(None, text, 2);
+            page.paragraph(None, &say!(look.language, "why_no_finding"), 2);
         }
         for finding in findings {
             let (class, cause) = (finding.cause.class().id(), finding.cause.id());
-            let culprit = finding.culprit;
-            let cost = duration(finding.lost_ns);
-            let text =
-                format!("{class} {cause} at {} {}: {cost}", culprit.role.id(), culprit.endpoint);
+            let class = term(look.language, class);
+            let role = term(look.language, finding.culprit.role.id());
+            let (at, cost) = (finding.culprit.endpoint.to_string(), duration(finding.lost_ns));
+            let text = say!(look.language, "why_finding", class, cause, role, at, cost);
             page.paragraph(None, &text, 2);
         }
         page.finish()
@@ -169,12 +174,13 @@ impl Why {
 impl Decided {
     fn render(&self, page: &mut Page<'_>) {
         let gap = &self.gap;
-        let (from, to) = (gap.last.frame.number(), gap.next.frame.number());
-        let title = format!(
-            "the {} was silent for {} after frame {from}, until frame {to}",
-            gap.sender.name(),
-            duration(gap.len_ns())
-        );
+        let language = page.look.language;
+        let [from, to] = [gap.last.frame, gap.next.frame].map(|it| it.number().to_string());
+        let id = match gap.sender {
+            Side::Client => "why_client_silent",
+            Side::Server => "why_server_silent",
+        };
+        let title = say!(language, id, time = duration(gap.len_ns()), from, to);
         page.gap();
         page.line(&page.look.paint(Paint::Bold, &title));
         for group in gap.facts() {
@@ -184,12 +190,13 @@ impl Decided {
         }
         page.line("");
         for (name, answer) in &self.answers {
-            page.hanging(&format!("{name:<32} "), &answered(answer));
+            page.hanging(&format!("{name:<32} "), &answered(answer, language));
         }
-        page.hanging(&format!("{:<32} ", "judged"), &parts(&self.judged));
+        let name = left(term(language, "judged"), 32);
+        page.hanging(&format!("{name} "), &parts(&self.judged, language));
         if self.judged != self.recorded {
-            let name = "after what the connection knows";
-            page.hanging(&format!("{name:<32} "), &parts(&self.recorded));
+            let name = left(term(language, "after what the connection knows"), 32);
+            page.hanging(&format!("{name} "), &parts(&self.recorded, language));
         }
     }
 }
@@ -197,7 +204,8 @@ impl Decided {
 fn render_exchange(page: &mut Page<'_>, number: u64, exchange: &Exchange) {
     page.gap();
     let kind = printable(&exchange.kind.to_string());
-    let title = format!("exchange {number}: {kind}, {}", duration(exchange.wall_ns()));
+    let (language, wall) = (page.look.language, duration(exchange.wall_ns()));
+    let title = say!(language, "why_exchange", number = number.to_string(), kind, wall);
     page.line(&page.look.paint(Paint::Bold, &title));
     let revisions = exchange.revisions.iter().flat_map(|all| all.iter());
     let mut has_any = false;
@@ -207,13 +215,15 @@ fn render_exchange(page: &mut Page<'_>, number: u64, exchange: &Exchange) {
         page.paragraph(None, &text, 2);
     }
     if !has_any {
-        page.paragraph(None, "Nothing changed its ledger later.", 2);
+        page.paragraph(None, &say!(language, "why_unchanged"), 2);
     }
     let ledger = exchange.ledger.ledger();
     let owners = ledger.iter().filter(|(_, ns)| *ns > 0);
-    let owners: Vec<String> =
-        owners.map(|(owner, ns)| format!("{} {}", duration(ns), owner.id())).collect();
-    page.paragraph(None, &format!("ledger: {}", owners.join(", ")), 2);
+    let owners: Vec<String> = owners
+        .map(|(owner, ns)| format!("{} {}", duration(ns), owner_name(owner, language)))
+        .collect();
+    let owners = owners.join(language.glue().comma);
+    page.paragraph(None, &say!(language, "why_ledger", owners), 2);
 }
 
 fn slice_json(slice: &Slice) -> Value {

@@ -336,7 +336,7 @@ pub fn parts_of(exchange: &SlowExchange, served: &[Served]) -> Option<Parts> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Culprit, Role};
+    use crate::model::{Culprit, Language, Role};
     use proptest::prelude::*;
 
     fn at(text: &str) -> SocketAddr {
@@ -369,7 +369,7 @@ mod tests {
     fn the_largest_part_is_named_first_and_is_a_fact_of_the_finding() {
         let one = served(&[(Part::Running, 12_000_000), (Part::CpuWait, 80_000_000)]);
         let finding = weighed(&vec![one.clone(); 3]);
-        let words = crate::state::sentence(&finding.state[0]);
+        let words = crate::state::sentence(&finding.state[0], Language::English);
         assert_eq!(
             words,
             "while it was watched, 3 requests took 92 ms each (the mean): waiting for a CPU 80 ms, \
@@ -413,7 +413,7 @@ mod tests {
             let ruled_out: Vec<Cause> = half.ruled_out.iter().map(|it| it.cause).collect();
             assert_eq!(ruled_out.len(), 7, "all but itself and the wait for others: {ruled_out:?}");
             assert!(!ruled_out.contains(&cause) && !ruled_out.contains(&Cause::UpstreamWait));
-            let words = findings::words(cause);
+            let words = findings::words(cause, Language::English);
             let has_sentence = |it: &RuledOut| words.why_not(it.cause, it.why).is_some();
             assert!(half.ruled_out.iter().all(has_sentence), "{cause:?}");
             let less = weighed(&vec![served(&[(part, 49), (Part::Running, 51)]); 3]);

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tcpwhy_core::check;
 use tcpwhy_core::findings::words;
-use tcpwhy_core::model::{Cause, Evidence, Fact, Latency, Prediction, Report};
+use tcpwhy_core::model::{Cause, Evidence, Fact, Language, Latency, Prediction, Report};
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).expect("a folder of captures");
@@ -17,7 +17,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn stored() -> impl Iterator<Item = (String, Vec<u8>)> {
+pub fn stored() -> impl Iterator<Item = (String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures");
     files(&folder).into_iter().map(|path| named(&path))
 }
@@ -224,7 +224,7 @@ fn a_frame_with_the_part_of_another_is_noticed() {
 fn every_sentence_of_a_manual_has_a_checker() {
     let mut missing = Vec::new();
     for &cause in Cause::ALL {
-        let (words, id) = (words(cause), cause.id());
+        let (words, id) = (words(cause, Language::English), cause.id());
         let parts = words.evidence.iter().map(|(part, _)| *part);
         missing.extend(
             parts

@@ -15,7 +15,7 @@ use tcpwhy_core::report::{self, Beyond, Ladder, Step};
 const SLACK_NS: u64 = 2_000_000;
 
 /// `connection` of a capture, drawn in full.
-fn draw(file: &[u8], connection: &ConnectionReport) -> Ladder {
+pub fn draw(file: &[u8], connection: &ConnectionReport) -> Ladder {
     followed(file, connection).finish(None, true).expect("a connection")
 }
 

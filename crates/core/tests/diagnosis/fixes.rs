@@ -5,13 +5,13 @@ use crate::frames::pcap_of;
 use crate::names::{ANSWER, CLIENT, MS, QUERY, RESOLVER, SERVER, Traffic, message};
 use crate::network::capture;
 use crate::traces::trace;
-use tcpwhy_core::model::{Cause, Report};
+use tcpwhy_core::model::{Cause, Language, Report};
 use tcpwhy_core::report::{Look, Phrases, text};
 
 /// Returns the fixes for `cause`, a line each.
 fn fixes(report: &Report, cause: Cause) -> String {
     let finding = report.findings.iter().find(|it| it.cause == cause).expect("the finding");
-    let fixes = Phrases::of(finding).fixes;
+    let fixes = Phrases::of(finding, Language::English).fixes;
     fixes.iter().map(|fix| format!("{}: {}\n", fix.place, fix.change)).collect()
 }
 

@@ -17,6 +17,7 @@ mod folders;
 mod frames;
 mod invariants;
 mod language;
+mod languages;
 mod many;
 mod memory;
 mod names;

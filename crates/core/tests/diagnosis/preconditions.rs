@@ -6,7 +6,7 @@ use crate::traces::traces;
 use std::collections::{BTreeMap, BTreeSet};
 use tcpwhy_core::app::Protocol;
 use tcpwhy_core::findings::{FixRow, words};
-use tcpwhy_core::model::{Cause, Finding, Role};
+use tcpwhy_core::model::{Cause, Finding, Language, Role};
 
 /// Fixes that no trace withholds, by a part of their precondition: facts of a host's system, which traces do not
 /// have, of look-ups, which are no traces, and of protocols that one of them speaks alone. `tests/report/fixes.rs`
@@ -55,7 +55,9 @@ fn is_fact(term: &str) -> bool {
 
 /// Returns the fixes that depend on facts, with their cause.
 fn conditional() -> impl Iterator<Item = (Cause, FixRow)> {
-    let of = |&cause: &Cause| words(cause).fixes.into_iter().map(move |row| (cause, row));
+    let of = |&cause: &Cause| {
+        words(cause, Language::English).fixes.into_iter().map(move |row| (cause, row))
+    };
     Cause::ALL.iter().flat_map(of).filter(|(_, row)| row.applies.split('+').any(is_fact))
 }
 
@@ -135,7 +137,8 @@ const ALWAYS: &[(Cause, usize, &str)] = &[
 #[test]
 fn each_fix_without_a_precondition_has_a_reason() {
     for &cause in Cause::ALL {
-        let plain = words(cause).fixes.iter().filter(|row| row.applies == "any").count();
+        let plain =
+            words(cause, Language::English).fixes.iter().filter(|row| row.applies == "any").count();
         let listed = ALWAYS.iter().find(|(of, ..)| *of == cause).map_or(0, |(_, count, _)| *count);
         assert_eq!(plain, listed, "{}", cause.id());
     }

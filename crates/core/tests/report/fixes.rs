@@ -2,7 +2,7 @@
 
 use super::fixtures;
 use tcpwhy_core::app::Protocol;
-use tcpwhy_core::model::{Cause, Fact, Role};
+use tcpwhy_core::model::{Cause, Fact, Language, Role};
 use tcpwhy_core::report::Phrases;
 
 /// A cause and its culprit, a fact, advice that this fact contradicts, and advice that needs it.
@@ -87,7 +87,7 @@ fn fixes_of(
     finding.protocol = protocol.unwrap_or(finding.protocol);
     let text = |name: &&'static str| (*name, Fact::Text("a word".into()));
     finding.facts = facts.iter().map(text).collect();
-    let fixes = Phrases::of(&finding).fixes;
+    let fixes = Phrases::of(&finding, Language::English).fixes;
     fixes.iter().map(|fix| format!("{}: {} → {}\n", fix.place, fix.change, fix.effect)).collect()
 }
 
@@ -132,7 +132,7 @@ fn a_compressing_server_does_not_shorten_uploads() {
     finding.software = Some("nginx/1.22.1".into());
     for (facts, is_listed) in [(&[][..], true), (&["upload"], false)] {
         finding.facts = facts.iter().map(|name| (*name, Fact::Bytes(1))).collect();
-        let fixes = Phrases::of(&finding).fixes;
+        let fixes = Phrases::of(&finding, Language::English).fixes;
         assert_eq!(fixes.iter().any(|fix| fix.change.contains("gzip on")), is_listed);
     }
 }

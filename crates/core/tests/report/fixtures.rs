@@ -398,18 +398,25 @@ pub fn empty() -> Report {
 
 pub fn ladder() -> Ladder {
     let at = |time_ns, step| LadderStep { time_ns, step };
-    let segment = |from, number, label: &str| Step::Segment {
+    let segment = |from, number, bytes, ack| Step::Segment {
         from,
         frame: FrameId::new(0, number),
-        label: label.into(),
+        label: Label::Segment(SegmentLabel { bytes, ack, ..SegmentLabel::default() }),
     };
     Ladder {
         client: endpoint("10.200.0.1", 50_112),
         server: endpoint("10.200.0.2", 8080),
         steps: vec![
-            at(0, Step::Mark("request GET /items/{id}".into())),
-            at(0, segment(Side::Client, 218, "90 B")),
-            at(300_000, segment(Side::Server, 219, "238 B")),
+            at(
+                0,
+                Step::Mark(Mark::Exchange {
+                    number: 1,
+                    kind: "GET /items/{id}".into(),
+                    wall_ns: 62 * MS,
+                }),
+            ),
+            at(0, segment(Side::Client, 218, 90, 0)),
+            at(300_000, segment(Side::Server, 219, 238, 0)),
             at(
                 300_000,
                 Step::Gap {
@@ -419,8 +426,8 @@ pub fn ladder() -> Ladder {
                     beyond: Beyond::default(),
                 },
             ),
-            at(41_700_000, segment(Side::Client, 241, "ACK 239")),
-            at(41_703_000, segment(Side::Server, 242, "615 B")),
+            at(41_700_000, segment(Side::Client, 241, 0, 239)),
+            at(41_703_000, segment(Side::Server, 242, 615, 0)),
             at(
                 41_703_000,
                 Step::Gap {

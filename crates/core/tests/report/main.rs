@@ -9,7 +9,7 @@ mod next_step;
 
 use tcpwhy_core::capture::LinkType;
 use tcpwhy_core::findings::{observations, words};
-use tcpwhy_core::model::{Cause, Report, template};
+use tcpwhy_core::model::{Cause, Language, Report, template};
 use tcpwhy_core::report::{
     Glyphs, Ladder, LadderStep, Look, Phrases, Step, json, render_manual, text,
 };
@@ -159,7 +159,7 @@ fn every_cause_can_be_said_without_facts() {
         finding.cause = cause;
         for lost_ns in [0, 1_000_000] {
             finding.lost_ns = lost_ns;
-            let phrases = Phrases::of(&finding);
+            let phrases = Phrases::of(&finding, Language::English);
             let id = cause.id();
             let said = format!("{phrases:?}");
             assert!(!phrases.what.is_empty() && !phrases.headline.is_empty(), "{id}: {said}");
@@ -170,7 +170,7 @@ fn every_cause_can_be_said_without_facts() {
             assert!(!phrases.fixes.is_empty(), "{id}: no fix for a server of unknown software");
         }
     }
-    for words in observations() {
+    for words in observations(Language::English) {
         let first = template::fill(words.message[0], &|_| None);
         assert!(first.is_some_and(|text| !text.is_empty()), "{}", words.id);
     }
@@ -181,7 +181,7 @@ fn every_cause_can_be_said_without_facts() {
 fn facts_by_cause() {
     let mut table = String::new();
     for &cause in Cause::ALL {
-        let words = words(cause);
+        let words = words(cause, Language::English);
         let sentences = words.headline.iter().chain(&words.message).copied();
         let why = words.ruled_out.iter().map(|(_, _, why)| *why);
         let fixes = words.fixes.iter().flat_map(|fix| [fix.place, fix.change, fix.effect]);

@@ -3,7 +3,9 @@
 
 use super::{fixtures, look};
 use tcpwhy_core::capture::FrameId;
-use tcpwhy_core::model::{Cause, ConnectionReport, Fact, Finding, Invocation, Report, Role};
+use tcpwhy_core::model::{
+    Cause, ConnectionReport, Fact, Finding, Invocation, Language, Report, Role,
+};
 use tcpwhy_core::report::{Phrases, draw, text, treat, verify};
 use tcpwhy_core::wire::Endpoint;
 
@@ -65,7 +67,7 @@ fn the_first_fix_is_for_the_culprit() {
         for &cause in Cause::ALL {
             for &role in culprits(cause) {
                 (finding.cause, finding.culprit.role) = (cause, role);
-                let fixes = Phrases::of(&finding).fixes;
+                let fixes = Phrases::of(&finding, Language::English).fixes;
                 let first = &fixes.first().expect("a fix").place;
                 if !places(role).iter().any(|place| first.contains(place)) {
                     wrong.push(format!("{} of {role:?}: {first}", cause.id()));
@@ -84,7 +86,7 @@ fn software_is_named_only_where_the_capture_shows_it() {
     for &cause in Cause::ALL {
         for role in [Role::Server, Role::Client] {
             (finding.cause, finding.culprit.role, finding.software) = (cause, role, None);
-            for fix in Phrases::of(&finding).fixes {
+            for fix in Phrases::of(&finding, Language::English).fixes {
                 let named = names.iter().find(|name| fix.place.starts_with(*name));
                 assert_eq!(named, None, "{}: {}", cause.id(), fix.place);
             }
@@ -92,7 +94,7 @@ fn software_is_named_only_where_the_capture_shows_it() {
     }
     (finding.cause, finding.culprit.role) = (Cause::NagleDelayedAck, Role::Server);
     finding.software = Some("nginx/1.22.1".into());
-    assert!(Phrases::of(&finding).fixes[0].place.starts_with("nginx"));
+    assert!(Phrases::of(&finding, Language::English).fixes[0].place.starts_with("nginx"));
 }
 
 /// The nagle case, asked for as one file.

@@ -3,7 +3,7 @@
 use crate::diagnosis::ms;
 use std::fmt::Write;
 use tcpwhy_core::findings::words;
-use tcpwhy_core::model::{Cause, DirectionReport, Fact, Finding, Ledger, Report};
+use tcpwhy_core::model::{Cause, DirectionReport, Fact, Finding, Language, Ledger, Report};
 
 /// The report in words. The proof and the facts are those of findings with a cause of `about` only, and a
 /// direction shows what was counted in it beside its packets and bytes, if anything was.
@@ -84,7 +84,7 @@ fn finding(text: &mut String, finding: &Finding, in_full: bool) {
     if !in_full {
         return;
     }
-    let words = words(finding.cause);
+    let words = words(finding.cause, Language::English);
     for link in &finding.evidence {
         let (cause, part) = (finding.cause.id(), link.part);
         assert!(words.part(part).is_some(), "{cause}.md has no words for the frame {part}");

@@ -473,6 +473,7 @@ fn judged(kind: Kind, context: &Context<'_>, pairs: &Pairs) -> Experiment {
 #[cfg(test)]
 mod tests {
     use super::Kind;
+    use tcpwhy_core::model::Language;
 
     /// Each row needs two things elsewhere: its words, and its place in the list of `docs/outside.md`.
     #[test]
@@ -480,7 +481,7 @@ mod tests {
         let document = include_str!("../../../../docs/outside.md");
         for kind in Kind::ALL {
             let name = kind.name();
-            let words = tcpwhy_core::experiment::conditions(name);
+            let words = tcpwhy_core::experiment::conditions(name, Language::English);
             assert!(words.is_some(), "{name} has no row in experiment.md of the core");
             assert!(document.contains(&format!("`{name}`")), "docs/outside.md lacks {name}");
         }

@@ -60,7 +60,7 @@ impl Open {
                         return String::new();
                     };
                     let verb = if state.agrees { "supports" } else { "contradicts" };
-                    page.paragraph(Some(Paint::Bold), &sentence(state), 0);
+                    page.paragraph(Some(Paint::Bold), &sentence(state, look.language), 0);
                     page.gap();
                     page.labelled("it", &format!("{verb} {}", finding.cause.id()));
                     page.labelled("setting", state.setting);
@@ -124,7 +124,7 @@ impl Shot {
     /// exchanges and the manual.
     fn case(&self, finding: &Finding, look: &Look) -> String {
         let mut page = Page::new(look);
-        let phrases = Phrases::of(finding);
+        let phrases = Phrases::of(finding, look.language);
         let paint = match finding.cause.class() {
             Class::Fault => Paint::Fault,
             Class::Cost => Paint::Cost,

@@ -5,7 +5,7 @@ use crate::watch::lines;
 use std::cmp::Reverse;
 use tcpwhy_core::filter::utc;
 use tcpwhy_core::model::units::{count, duration, endpoint_or_others, share};
-use tcpwhy_core::model::{Cause, Class, Finding, SlowExchange, StateEvidence};
+use tcpwhy_core::model::{Cause, Class, Finding, Language, SlowExchange, StateEvidence};
 use tcpwhy_core::report::Paint;
 use tcpwhy_core::state::{parts_of, sentence};
 use tcpwhy_core::wire::Endpoint;
@@ -320,7 +320,7 @@ impl Shot {
                         finding.cause.id().to_owned(),
                         it.process.clone().unwrap_or_default(),
                         it.place.clone(),
-                        sentence(it),
+                        sentence(it, Language::English),
                     ];
                     let id = format!("{} {} {} {}", finding.cause.id(), it.id, it.place, it.agrees);
                     let paint = if it.agrees { Paint::Good } else { Paint::Warning };

@@ -137,7 +137,8 @@ impl View {
         let servers = by_server(&served);
         let exchanges = self.past.exchanges(&report);
         let moments = self.past.moments();
-        let phrases = report.findings.iter().map(Phrases::of).collect();
+        let phrases =
+            report.findings.iter().map(|it| Phrases::of(it, self.look.language)).collect();
         let shot = Shot { report, phrases, cost, served, servers, exchanges, moments, notes, time };
         let shot = Rc::new(shot);
         if self.is_frozen && self.shot.is_some() {

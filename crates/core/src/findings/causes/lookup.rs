@@ -13,7 +13,7 @@ use crate::findings::proof::{Proof, Shown};
 use crate::findings::tally::Instance;
 use crate::findings::thresholds::DOMINANT_FACTOR;
 use crate::judge::thresholds::ALIKE_PART;
-use crate::model::{Cause, Fact, LookupMessage, LookupReport, Role, Sighting, Vantage};
+use crate::model::{Cause, Fact, LookupMessage, LookupReport, LookupStep, Role, Sighting, Vantage};
 use crate::wire::dns_message::{qtype, rcode};
 use crate::wire::{Endpoint, Side};
 
@@ -342,17 +342,28 @@ const MESSAGES_MAX: usize = 32;
 pub(in crate::findings) fn report(lookup: &Lookup) -> LookupReport {
     let mut messages = Vec::new();
     for query in lookup.queries.iter().take(MESSAGES_MAX / 2) {
-        let (kind, server) = (type_name(query.qtype), query.server.ip());
+        let (record, server) = (type_name(query.qtype), query.server.ip());
         messages.push(LookupMessage {
             time_ns: query.sent_ns,
             frame: query.query_frame,
             from: Side::Client,
-            label: format!("{kind} query to {server}"),
+            record: record.clone(),
+            step: LookupStep::Query,
+            server,
         });
         if let (Some(frame), Some(time_ns)) = (query.answer_frame, query.answered_ns) {
-            let what = if query.flags.is_unreachable { "ICMP error from" } else { "answer from" };
-            let label = format!("{kind} {what} {server}");
-            messages.push(LookupMessage { time_ns, frame, from: Side::Server, label });
+            let step = match query.flags.is_unreachable {
+                true => LookupStep::Unreachable,
+                false => LookupStep::Answer,
+            };
+            messages.push(LookupMessage {
+                time_ns,
+                frame,
+                from: Side::Server,
+                record,
+                step,
+                server,
+            });
         }
     }
     messages.retain(|message| (lookup.start_ns..=lookup.end_ns).contains(&message.time_ns));

@@ -53,13 +53,25 @@ use crate::model::{Cause, Owner};
 use rules::Rules;
 pub(super) use rules::{Cost, OwnedCost};
 
+/// The manuals in each language, in Markdown. Their tables contain the texts of the report.
+pub(super) struct Manuals {
+    pub english: [&'static str; Cause::ALL.len()],
+    pub chinese: [&'static str; Cause::ALL.len()],
+}
+
 macro_rules! rows {
     ($($cause:ident $manual:literal { $($column:ident: $value:expr,)* })*) => {
         /// The rows, in the order of [`Cause::ALL`].
         const ROWS: &[Rules; Cause::ALL.len()] = &[$(Rules {
             $($column: $value,)*
-            ..Rules::plain(Cause::$cause, include_str!($manual))
+            ..Rules::plain(Cause::$cause)
         },)*];
+
+        /// The manuals, in the order of [`Cause::ALL`].
+        pub(super) const MANUALS: Manuals = Manuals {
+            english: [$(include_str!($manual),)*],
+            chinese: [$(include_str!(concat!("../zh/causes/", $manual)),)*],
+        };
     };
 }
 

@@ -15,8 +15,6 @@ use crate::wire::{Endpoint, Side};
 pub(in crate::findings) struct Rules {
     /// The cause.
     pub cause: Cause,
-    /// The manual of the cause, in Markdown. Its tables contain the texts of the report.
-    pub manual: &'static str,
     /// Adds the evidence for one instance: its frames, the facts in its text, and the look-alikes
     /// that it excludes.
     pub prove: fn(&Scene<'_>, &mut Proof),
@@ -55,10 +53,9 @@ pub(in crate::findings) struct Rules {
 
 impl Rules {
     /// Returns the rules of a cause that names none of its own.
-    pub(super) const fn plain(cause: Cause, manual: &'static str) -> Self {
+    pub(super) const fn plain(cause: Cause) -> Self {
         Self {
             cause,
-            manual,
             prove: |scene, proof| proof.add_silence(scene.gap()),
             add_up: |_, _| {},
             lookup: None,

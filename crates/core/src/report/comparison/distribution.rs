@@ -2,9 +2,11 @@
 
 use super::label_columns;
 use crate::compare::{Comparison, Sample};
+use crate::findings::term;
 use crate::model::units;
 use crate::report::layout::{Page, left, right};
 use crate::report::style::Paint;
+use crate::say;
 
 /// Maximum number of rows with fine steps.
 const ROWS_MAX: usize = 14;
@@ -18,8 +20,9 @@ pub(super) fn render(page: &mut Page<'_>, comparison: &Comparison) {
     let columns = label_columns(&labels);
     let bar = page.look.width.saturating_sub(columns + 6 + 2 * 8).clamp(16, 100) / 2;
     page.gap();
-    let title = left("from", columns + 4);
-    let head = |name: &str| left(name, bar + 8);
+    let language = page.look.language;
+    let title = left(&say!(language, "bars_from"), columns + 4);
+    let head = |name: &str| left(term(language, name), bar + 8);
     let heads = page.look.paint(Paint::Dim, &format!("{title}{}{}", head("before"), head("after")));
     page.line(&heads);
     for ([low, high], label) in spans.into_iter().zip(&labels) {

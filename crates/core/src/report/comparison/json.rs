@@ -3,7 +3,15 @@
 use super::sentence;
 use crate::compare::thresholds::CONFIDENCE;
 use crate::compare::{Comparison, Found, Measured};
+use crate::model::Language;
 use serde_json::{Value, json};
+
+/// Returns the verdict in each language but English, which the JSON has: for a page's switch.
+pub fn sentences(comparison: &Comparison) -> Value {
+    let others = Language::ALL.into_iter().filter(|language| *language != Language::English);
+    let said = others.map(|it| (it.id().to_owned(), json!(sentence(comparison, it))));
+    said.collect::<serde_json::Map<_, _>>().into()
+}
 
 /// Version of the schema.
 const SCHEMA_VERSION: u32 = 1;
@@ -27,7 +35,7 @@ pub fn to_json(comparison: &Comparison, tool_version: &str) -> Value {
         "verdict": comparison.verdict,
         "worse": comparison.is_worse(),
         "exit_status": comparison.outcome() as u8,
-        "sentence": sentence(comparison),
+        "sentence": sentence(comparison, Language::English),
         "min_change": comparison.options.min_change,
         "confidence": CONFIDENCE,
         "before": run(before),

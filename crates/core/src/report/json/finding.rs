@@ -4,7 +4,9 @@ use super::{facts, file, join, side, unit};
 use crate::experiment;
 use crate::model::experiment::{Experiment, ExperimentEvidence};
 use crate::model::units::endpoint;
-use crate::model::{Affected, Finding, Judged, Latency, Load, Prediction, Report, StateEvidence};
+use crate::model::{
+    Affected, Finding, Judged, Language, Latency, Load, Prediction, Report, StateEvidence,
+};
 use crate::report::commands;
 use crate::report::phrases::{self, Fix, Phrases};
 use crate::state::sentence;
@@ -95,10 +97,11 @@ struct ExperimentView {
 
 impl ExperimentView {
     fn of(it: &Experiment) -> Self {
-        let [usual, changed] = experiment::conditions(it.name).unwrap_or_default();
+        let [usual, changed] =
+            experiment::conditions(it.name, Language::English).unwrap_or_default();
         Self {
             experiment: it.name,
-            what: experiment::sentence(it),
+            what: experiment::sentence(it, Language::English),
             usual,
             changed,
             usual_ns: it.usual_ns,
@@ -138,7 +141,7 @@ impl<'a> EvidenceView<'a> {
     fn of_state(evidence: &'a StateEvidence) -> Self {
         Self::State {
             agrees: evidence.agrees,
-            what: sentence(evidence),
+            what: sentence(evidence, Language::English),
             setting: evidence.setting,
             value: &evidence.value,
             place: &evidence.place,
@@ -164,7 +167,7 @@ fn evidence_kinds(finding: &Finding) -> Value {
 
 impl<'a> FindingView<'a> {
     pub(super) fn of(finding: &'a Finding, report: &'a Report) -> Self {
-        let phrases = Phrases::of(finding);
+        let phrases = Phrases::of(finding, Language::English);
         let evidence = finding.evidence.iter().zip(phrases.evidence);
         let connection = |(client, server): &(_, _)| json!({ "client": endpoint(client), "server": endpoint(server) });
         let culprit = &finding.culprit;

@@ -3,8 +3,9 @@
 use super::finding::is_fault;
 use crate::findings::prediction;
 use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN};
-use crate::model::units::{counted, duration, roughly, upper_end};
-use crate::model::{Finding, Latency, Report};
+use crate::model::units::{duration, roughly, upper_end};
+use crate::model::{Finding, Language, Latency, Report};
+use crate::say;
 
 /// A figure of latency, as it is and as it would be, ns.
 struct Figure {
@@ -33,18 +34,18 @@ impl Figure {
 }
 
 /// Describes a distribution of `count` latencies by two figures, or the only one.
-pub(super) fn described(latency: &Latency, count: u64) -> String {
+pub(super) fn described(latency: &Latency, count: u64, language: Language) -> String {
     let [p50, p99, max] = [latency.p50_ns, latency.p99_ns, latency.max_ns].map(duration);
     match count {
         0 | 1 => max,
-        _ if Latency::has_percentile(99, count) => format!("p50 {p50}, p99 {p99}"),
-        _ => format!("p50 {p50}, longest {max}"),
+        _ if Latency::has_percentile(99, count) => say!(language, "p50_p99", p50, p99),
+        _ => say!(language, "p50_longest", p50, max),
     }
 }
 
 /// Describes the latency predicted without a fault, for the exchanges that it could have affected,
 /// which may be only some of the report's; empty if there is no prediction.
-pub(super) fn prediction(report: &Report, finding: &Finding) -> String {
+pub(super) fn prediction(report: &Report, finding: &Finding, language: Language) -> String {
     if !is_predicted(finding) {
         return String::new();
     }
@@ -54,21 +55,21 @@ pub(super) fn prediction(report: &Report, finding: &Finding) -> String {
     if figure.most_ns >= figure.now_ns {
         return String::new();
     }
-    let (now, then) = (duration(figure.now_ns), left_over(&figure));
-    let (of, the) = match of_all {
-        true => (String::new(), "The"),
-        false => (format!("Of {} there, ", counted(count, "exchange", "exchanges")), "the"),
-    };
-    match figure.name {
-        Name::Only if of_all => format!(" The exchange took {now} and would take {then}."),
-        Name::Only => format!(" The only exchange there took {now} and would take {then}."),
-        Name::Percentile(percentile) => format!(" {of}p{percentile} {now} would be {then}."),
-        // That may be another exchange.
-        Name::Longest => {
-            format!(" {of}{the} longest took {now}; without it the longest would take {then}.")
+    let (now, then) = (duration(figure.now_ns), left_over(&figure, language));
+    let id = match figure.name {
+        Name::Only if of_all => "only_exchange",
+        Name::Only => "only_exchange_there",
+        Name::Percentile(percentile) => {
+            let count = (!of_all).then_some(count);
+            return say!(language, "percentile", count, percentile, now, then);
         }
-        Name::Mean => format!(" {of}{the} mean of {now} would be {then}."),
-    }
+        // That may be another exchange.
+        Name::Longest if of_all => "longest",
+        Name::Longest => "longest_there",
+        Name::Mean if of_all => "mean",
+        Name::Mean => "mean_there",
+    };
+    say!(language, id, count, now, then)
 }
 
 /// Takes one figure of a latency.
@@ -127,14 +128,14 @@ fn wall_ns(report: &Report, finding: &Finding) -> Option<u64> {
 
 /// Formats a predicted figure with its upper end. No exchange takes less than a microsecond: below
 /// that, only the upper end means something.
-fn left_over(figure: &Figure) -> String {
+fn left_over(figure: &Figure, language: Language) -> String {
     let most = upper_end(figure.most_ns, figure.now_ns);
     if figure.then_ns < 1_000 {
-        return format!("at most {most}");
+        return say!(language, "at_most", most);
     }
     match roughly(figure.then_ns, figure.now_ns) {
-        then if then == most => format!("about {then}"),
-        then => format!("about {then}, at most {most}"),
+        then if then == most => say!(language, "about", then),
+        then => say!(language, "about", then, most),
     }
 }
 

@@ -1,14 +1,16 @@
 //! One finding: culprit, cost, description, evidence, similar causes, fixes, and how to check them.
 
+use super::join;
 use super::sums::overlap;
-use super::{counted, join};
+use crate::findings::term;
 use crate::model::template::show;
 use crate::model::units::endpoint_or_others;
-use crate::model::{Class, Evidence, Finding, Report, Role, units};
+use crate::model::{Class, Evidence, Finding, Language, Report, Role, units};
 use crate::report::layout::{Page, columns_of, left, right};
 use crate::report::phrases::{Phrases, is_from_server};
 use crate::report::style::{Look, Paint};
 use crate::report::{draw, phrases, treat, verify};
+use crate::say;
 use crate::wire::{Endpoint, Side};
 
 /// Similar causes shown for each finding; JSON has all.
@@ -19,6 +21,7 @@ const FIXES_MAX: usize = 3;
 
 /// Writes a finding in full.
 pub(super) fn render(page: &mut Page<'_>, report: &Report, finding: &Finding, phrases: &Phrases) {
+    let language = page.look.language;
     heading(page, report, finding);
     page.labelled("what", &phrases.what);
     join::sights(page, report, finding);
@@ -26,10 +29,12 @@ pub(super) fn render(page: &mut Page<'_>, report: &Report, finding: &Finding, ph
     state(page, finding);
     experiments(page, finding);
     for (index, (cause, why)) in phrases.ruled_out.iter().take(RULED_OUT_MAX).enumerate() {
-        page.labelled(if index == 0 { "ruled out" } else { "" }, &format!("{}: {why}", cause.id()));
+        let text = say!(language, "named_row", name = cause.id(), words = why);
+        page.labelled(if index == 0 { "ruled out" } else { "" }, &text);
     }
     for (index, fix) in phrases.fixes.iter().take(FIXES_MAX).enumerate() {
-        let text = format!("{}: {} → {}", fix.place, fix.change, fix.effect);
+        let (place, change, effect) = (&fix.place, &fix.change, &fix.effect);
+        let text = say!(language, "fix_row", place, change, effect);
         page.labelled(if index == 0 { "fix" } else { "" }, &text);
     }
     page.command("manual", &format!("tcpwhy explain {}", finding.cause.id()));
@@ -46,35 +51,35 @@ pub(super) fn render(page: &mut Page<'_>, report: &Report, finding: &Finding, ph
 
 /// Writes class, cause, culprit, cost, extent and confidence, in one line if it fits.
 fn heading(page: &mut Page<'_>, report: &Report, finding: &Finding) {
-    let affected = &finding.affected;
-    let mut facts = vec![culprit(finding)];
+    let (affected, language) = (&finding.affected, page.look.language);
+    let mut facts = vec![culprit(finding, language)];
     if finding.lost_ns > 0 {
         let wall_ns = finding.load.map_or(report.totals.wall_ns, |it| it.wall_ns);
         let whole = units::duration(wall_ns);
         // How long a client waited after its last SYN is not seen.
         let has = |fact: &str| finding.facts.iter().any(|(name, _)| *name == fact);
-        let is_cut = has("all_silent") && !has("waiting_ns");
-        let least = if is_cut { "at least " } else { "" };
+        let is_least = has("all_silent") && !has("waiting_ns");
         let of = (affected.exchanges, affected.connections);
-        let at_once = if overlap(report, finding.lost_ns, of) { " (waits overlap)" } else { "" };
-        facts.push(format!("cost {least}{} of {whole}{at_once}", units::duration(finding.lost_ns)));
+        let overlaps = overlap(report, finding.lost_ns, of);
+        let lost = units::duration(finding.lost_ns);
+        facts.push(say!(language, "finding_cost", is_least, lost, whole, overlaps));
     }
     if affected.exchanges > 0 {
-        let whole = counted(affected.of_exchanges, "exchange", "exchanges");
         // The cost is that of all exchanges where those that count have only a part of it.
         let part = finding.facts.iter().find(|(name, _)| *name == "counted_ns");
-        let part = part.map_or_else(String::new, |(_, ns)| format!("{} of it in ", show(ns)));
-        facts.push(format!("{part}{} of {whole}", units::count(affected.exchanges)));
+        let part = part.map(|(_, ns)| show(ns));
+        let (count, whole) = (affected.exchanges, affected.of_exchanges);
+        facts.push(say!(language, "finding_exchanges", part, count, whole));
     } else if affected.connections > 0 {
-        facts.push(counted(affected.connections, "connection", "connections"));
+        facts.push(say!(language, "connections", count = affected.connections));
     }
     if let Some(load) = finding.load {
-        facts.push(format!("with {}", counted(load.connections, "connection", "connections")));
+        facts.push(say!(language, "finding_load", count = load.connections));
     }
-    facts.push(phrases::confidence(finding));
+    facts.push(phrases::confidence(finding, language));
     let title = page.look.paint(Paint::Bold, finding.cause.id());
     let class = class(page.look, finding);
-    let plain = 7 + columns_of(finding.cause.id());
+    let plain = CLASS_COLUMNS + columns_of(finding.cause.id());
     let one_line = facts.join("   ");
     if plain + 3 + columns_of(&one_line) <= page.look.width {
         page.line(&format!("{class}{title}   {one_line}"));
@@ -84,11 +89,15 @@ fn heading(page: &mut Page<'_>, report: &Report, finding: &Finding) {
     }
 }
 
+/// Columns of the word for a class, and the blanks behind it.
+const CLASS_COLUMNS: usize = 7;
+
 pub(super) fn class(look: &Look, finding: &Finding) -> String {
-    match finding.cause.class() {
-        Class::Fault => look.paint(Paint::Fault, "FAULT  "),
-        Class::Cost => look.paint(Paint::Cost, "COST   "),
-    }
+    let (paint, word) = match finding.cause.class() {
+        Class::Fault => (Paint::Fault, "FAULT"),
+        Class::Cost => (Paint::Cost, "COST"),
+    };
+    look.paint(paint, &left(term(look.language, word), CLASS_COLUMNS))
 }
 
 pub(super) fn is_fault(finding: &Finding) -> bool {
@@ -96,30 +105,28 @@ pub(super) fn is_fault(finding: &Finding) -> bool {
 }
 
 /// Names the party that has to change something.
-pub(super) fn culprit(finding: &Finding) -> String {
-    let (endpoint, at) = (finding.culprit.endpoint, endpoint_or_others(&finding.culprit.endpoint));
-    match finding.culprit.role {
+pub(super) fn culprit(finding: &Finding, language: Language) -> String {
+    let endpoint = finding.culprit.endpoint;
+    let others = endpoint_or_others(&endpoint);
+    let at = term(language, &others);
+    let id = match finding.culprit.role {
         // Data that a server had to retransmit was lost on the way from the server.
-        Role::Network if is_from_server(finding) => format!("network from {at}"),
-        Role::Network if finding.facts.iter().any(|(name, _)| *name == "caller") => {
-            format!("network of {at}")
-        }
-        Role::Network if finding.facts.iter().any(|(name, _)| *name == "mute_host") => {
-            format!("network to {at}")
-        }
+        Role::Network if is_from_server(finding) => "network_from",
+        Role::Network if finding.facts.iter().any(|(name, _)| *name == "caller") => "network_of",
+        Role::Network if finding.facts.iter().any(|(name, _)| *name == "mute_host") => "network_to",
         // A router that identified itself (by ICMP).
-        Role::Network if endpoint.port == 0 && endpoint != Endpoint::default() => {
-            format!("network at {at}")
-        }
-        Role::Network => format!("network to {at}"),
-        role => format!("{} {at}", role.id()),
-    }
+        Role::Network if endpoint.port == 0 && endpoint != Endpoint::default() => "network_at",
+        Role::Network => "network_to",
+        role => return say!(language, "party_at", role = term(language, role.id()), at),
+    };
+    say!(language, id, at)
 }
 
 /// Writes one line per frame of the chain, then the filter that shows them in Wireshark.
 fn evidence(page: &mut Page<'_>, report: &Report, finding: &Finding, phrases: &Phrases) {
     let Some(first) = finding.evidence.first() else { return };
-    let rows: Vec<[String; 4]> = finding.evidence.iter().enumerate().map(columns).collect();
+    let rows: Vec<[String; 4]> =
+        finding.evidence.iter().enumerate().map(|it| columns(it, page.look.language)).collect();
     let width = |column: usize| rows.iter().map(|row| columns_of(&row[column])).max().unwrap_or(0);
     let widths: [usize; 4] = std::array::from_fn(width);
     for (index, (row, words)) in rows.iter().zip(&phrases.evidence).enumerate() {
@@ -152,9 +159,10 @@ fn evidence(page: &mut Page<'_>, report: &Report, finding: &Finding, phrases: &P
 fn state(page: &mut Page<'_>, finding: &Finding) {
     for evidence in &finding.state {
         let label = if evidence.agrees { "state" } else { "but state" };
-        let process = evidence.process.as_ref().map(|it| format!(", {}", units::printable(it)));
-        let place = format!("{}{}", units::printable(&evidence.place), process.unwrap_or_default());
-        page.labelled(label, &format!("{place}: {}", crate::state::sentence(evidence)));
+        let language = page.look.language;
+        let (place, process) = (&evidence.place, evidence.process.as_ref());
+        let words = crate::state::sentence(evidence, language);
+        page.labelled(label, &say!(language, "state_row", place, process, words));
     }
 }
 
@@ -162,20 +170,23 @@ fn state(page: &mut Page<'_>, finding: &Finding) {
 fn experiments(page: &mut Page<'_>, finding: &Finding) {
     for evidence in &finding.experiments {
         let label = if evidence.agrees { "experiment" } else { "but exp." };
-        let text = crate::experiment::sentence(&evidence.experiment);
-        page.labelled(label, &format!("{}: {text}", evidence.experiment.name));
+        let language = page.look.language;
+        let words = crate::experiment::sentence(&evidence.experiment, language);
+        let text = say!(language, "named_row", name = evidence.experiment.name, words);
+        page.labelled(label, &text);
     }
     if finding.is_unseen {
-        page.labelled("but packets", "do not show it in the exchanges that were captured");
+        page.labelled("but packets", &say!(page.look.language, "packets_do_not_show"));
     }
 }
 
 /// Returns number, sender, payload, and time since the previous frame of the chain, of one frame.
-fn columns((index, link): (usize, &Evidence)) -> [String; 4] {
+fn columns((index, link): (usize, &Evidence), language: Language) -> [String; 4] {
     let from = match link.from {
         Side::Client => "client",
         Side::Server => "server",
     };
+    let from = term(language, from);
     let bytes = match link.payload_bytes {
         0 => "–".into(),
         bytes => format!("{} B", units::count(bytes.into())),

@@ -1,8 +1,9 @@
 //! Relates the costs of the findings to the owners' shares in the bar.
 
 use crate::judge::thresholds::ALIKE_PART;
-use crate::model::{Cause, Finding, Owner, Report};
-use crate::report::phrases::share_of;
+use crate::model::{Cause, Finding, Language, Owner, Report};
+use crate::report::phrases::{owner_name, share_of};
+use crate::say;
 
 /// Returns whether `ns`, the time of so many exchanges, is longer than the whole capture on each of so
 /// many connections: then some of it passed at the same time. Up to an eighth more may be the estimated
@@ -32,9 +33,9 @@ impl Sum {
 
 /// Returns a line for each owner of the bar whose findings have another name or another share:
 /// `connect 87 % = accept_queue_overflow 52 % + 35 % outside the findings`.
-pub(super) fn lines(report: &Report) -> Vec<String> {
+pub(super) fn lines(report: &Report, language: Language) -> Vec<String> {
     let whole_ns = report.ledger.total_ns();
-    sums(&report.findings).iter().filter_map(|sum| line(sum, report, whole_ns)).collect()
+    sums(&report.findings).iter().filter_map(|sum| line(sum, report, whole_ns, language)).collect()
 }
 
 /// Groups the findings by the owners of their time.
@@ -57,22 +58,24 @@ fn sums(findings: &[Finding]) -> Vec<Sum> {
     sums
 }
 
-fn line(sum: &Sum, report: &Report, whole_ns: u64) -> Option<String> {
+fn line(sum: &Sum, report: &Report, whole_ns: u64, language: Language) -> Option<String> {
     let owners: Vec<_> = sum.owners.iter().filter(|it| report.ledger.of(**it) > 0).collect();
     let owned_ns: u64 = owners.iter().map(|owner| report.ledger.of(**owner)).sum();
     let told_ns: u64 = sum.causes.iter().map(|(_, ns)| ns).sum();
     let names: Vec<_> = owners.iter().map(|owner| owner.id()).collect();
-    let mut left = format!("{} {}", names.join(" + "), share_of(owned_ns, whole_ns));
+    let shown: Vec<_> = owners.iter().map(|owner| owner_name(**owner, language)).collect();
+    let mut left = format!("{} {}", shown.join(" + "), share_of(owned_ns, whole_ns));
     let shown = |(cause, ns): &(Cause, u64)| format!("{} {}", cause.id(), share_of(*ns, whole_ns));
     let mut right: Vec<String> = sum.causes.iter().map(shown).collect();
     // Differences that round to nothing are left out.
     let differs = |ns: u64| ns as f64 >= DIFFERENCE_MIN * whole_ns as f64;
     let (rest_ns, more_ns) = (owned_ns.saturating_sub(told_ns), told_ns.saturating_sub(owned_ns));
     if differs(rest_ns) {
-        right.push(format!("{} outside the findings", share_of(rest_ns, whole_ns)));
+        right.push(say!(language, "outside_findings", share = share_of(rest_ns, whole_ns)));
     }
     if differs(more_ns) {
-        left += &format!(" + {} of others that follow from it", share_of(more_ns, whole_ns));
+        let more = say!(language, "of_others", share = share_of(more_ns, whole_ns));
+        left += &format!(" + {more}");
     }
     // `server` and `server_think`, `tls` and `tls_handshake` mean the same time.
     let alike = match (names.as_slice(), sum.causes.as_slice()) {

@@ -1,17 +1,18 @@
 //! The ledger as a bar, and the latency of exchanges as a table.
 
-use super::counted;
 use super::effect::is_predicted;
 use super::sums;
 use crate::app::ErrorCode;
+use crate::findings::term;
 use crate::model::units::endpoint_or_others;
 use crate::model::{
-    EndpointReport, Finding, Latency, Ledger, OutcomeKind, Outcomes, Owner, Prediction, Report,
-    units,
+    EndpointReport, Finding, Language, Latency, Ledger, OutcomeKind, Outcomes, Owner, Prediction,
+    Report, units,
 };
 use crate::report::layout::{Page, columns_of, cut, left, right};
-use crate::report::phrases::share_of;
+use crate::report::phrases::{owner_name, share_of};
 use crate::report::style::{Look, Paint};
+use crate::say;
 use crate::wire::Endpoint;
 
 /// Endpoints, and kinds of requests of each, shown in the latency table.
@@ -28,15 +29,11 @@ pub(super) fn where_the_time_went(page: &mut Page<'_>, report: &Report) {
     if whole_ns == 0 {
         return;
     }
-    let title = page.look.paint(Paint::Bold, "where the time went");
-    let totals = &report.totals;
-    let exchanges = counted(totals.exchanges, "exchange", "exchanges");
+    let (totals, language) = (&report.totals, page.look.language);
     let streams = totals.connections.saturating_add(totals.lookups);
-    let at_once = match sums::overlap(report, whole_ns, (totals.exchanges, streams)) {
-        true => ", which overlap",
-        false => "",
-    };
-    page.line(&format!("{title}   {} in {exchanges}{at_once}", units::duration(whole_ns)));
+    let overlaps = sums::overlap(report, whole_ns, (totals.exchanges, streams));
+    let (time, count) = (units::duration(whole_ns), totals.exchanges);
+    page.title("where the time went", &say!(language, "time_in_exchanges", time, count, overlaps));
     let owners = ranked(&report.ledger);
     page.line(&format!("  {}", bar(page.look, &owners, whole_ns)));
     let (mut small_ns, mut legend) = (0, Vec::new());
@@ -47,13 +44,18 @@ pub(super) fn where_the_time_went(page: &mut Page<'_>, report: &Report) {
             continue;
         }
         let sign = page.look.segment(rank).to_string();
-        legend.push((rank, sign, format!("{} {}", owner.id(), share_of(ns, whole_ns))));
+        legend.push((
+            rank,
+            sign,
+            format!("{} {}", owner_name(owner, language), share_of(ns, whole_ns)),
+        ));
     }
     if small_ns > 0 {
-        legend.push((usize::MAX, " ".into(), format!("others {}", share_of(small_ns, whole_ns))));
+        let others = say!(language, "others", share = share_of(small_ns, whole_ns));
+        legend.push((usize::MAX, " ".into(), others));
     }
     self::legend(page, &legend);
-    for line in sums::lines(report) {
+    for line in sums::lines(report, language) {
         page.paragraph(None, &line, 2);
     }
 }
@@ -107,22 +109,32 @@ pub(super) fn latency(page: &mut Page<'_>, report: &Report) {
     }
     page.gap();
     let columns = Columns::of(page.look, report);
-    let head = columns.shown(["p50", "p90", "p99", "max"].map(str::to_owned));
-    let head = page.look.paint(Paint::Dim, &format!("{}{head}", right("exchanges", 11)));
-    let title = page.look.paint(Paint::Bold, &left("latency", columns.name + 2));
+    let head = columns
+        .shown(["p50", "p90", "p99", "max"].map(|name| term(page.look.language, name).to_owned()));
+    let language = page.look.language;
+    let exchanges = right(term(language, "exchanges"), 11);
+    let head = page.look.paint(Paint::Dim, &format!("{exchanges}{head}"));
+    let title = left(term(language, "latency"), columns.name + 2);
+    let title = page.look.paint(Paint::Bold, &title);
     page.line(&format!("{title}{head}"));
     let shown = if page.look.all { report.endpoints.len() } else { ENDPOINTS_MAX };
     for endpoint in report.endpoints.iter().take(shown) {
         endpoint_rows(page, report, endpoint, &columns);
     }
     if report.endpoints.len() != 1 {
-        percentiles(page, "all", &columns, Some(report.totals.exchanges), &report.latency);
+        percentiles(
+            page,
+            term(language, "all"),
+            &columns,
+            Some(report.totals.exchanges),
+            &report.latency,
+        );
         let of_all: Vec<_> = predicted(report, report.totals.exchanges).collect();
         without_rows(page, &of_all, &columns);
     }
     let more = report.endpoints.len().saturating_sub(shown) as u64 + report.endpoints_omitted;
     if more > 0 {
-        page.line(&format!("  … and {} (--all)", counted(more, "more endpoint", "more endpoints")));
+        page.line(&format!("  {}", say!(language, "more_endpoints", count = more)));
     }
 }
 
@@ -174,7 +186,7 @@ fn left_over_times(finding: &Finding) -> [String; 4] {
 }
 
 fn endpoint_rows(page: &mut Page<'_>, report: &Report, at: &EndpointReport, columns: &Columns) {
-    let mut name = endpoint_or_others(&at.endpoint);
+    let mut name = term(page.look.language, &endpoint_or_others(&at.endpoint)).to_owned();
     if let Some(software) = at.software.as_deref().map(units::printable)
         && columns_of(&name) + 2 + columns_of(&software) <= columns.name
     {
@@ -199,42 +211,33 @@ const CODES_MAX: usize = 4;
 
 /// Writes how many exchanges of an endpoint had no complete answer, and how many an error.
 fn outcomes(page: &mut Page<'_>, at: &EndpointReport) {
-    let whole = units::count(at.exchanges);
+    let (whole, language) = (at.exchanges, page.look.language);
     let incomplete = at.outcomes.incomplete();
     if incomplete > 0 {
         let kinds = OutcomeKind::ALL.iter().filter_map(|&kind| {
             let count = at.outcomes.of(kind);
             let words = incomplete_words(kind).filter(|_| count > 0)?;
-            Some(format!("{} {words}", units::count(count)))
+            Some(say!(language, words, count))
         });
-        let kinds = kinds.collect::<Vec<_>>().join(", ");
-        let text = format!(
-            "{} of {whole} without a complete answer ({kinds}), counted until they ended",
-            units::count(incomplete)
-        );
+        let kinds = kinds.collect::<Vec<_>>().join(language.glue().comma);
+        let text = say!(language, "incomplete_here", count = incomplete, whole, kinds);
         page.paragraph(None, &text, 4);
     }
     let unclear = at.outcomes.of(OutcomeKind::Unclear);
     let apart = at.outcomes.total().saturating_sub(at.exchanges);
-    let mut write_unclear = |count: String| {
-        let text = format!("{count} closed without an answer, and whether one was due is unknown");
-        page.paragraph(None, &text, 4);
-    };
     if unclear > apart {
-        write_unclear(format!("{} of {whole}", units::count(unclear - apart)));
+        let text = say!(language, "unclear_here", count = unclear - apart, whole);
+        page.paragraph(None, &text, 4);
     }
     if apart > 0 {
-        write_unclear(format!("{} more", units::count(apart)));
+        page.paragraph(None, &say!(language, "unclear_more", count = apart), 4);
     }
     let unseen = at.outcomes.of(OutcomeKind::Unseen);
     if unseen > 0 {
-        let unseen = units::count(unseen);
-        let text =
-            format!("{unseen} of {whole} were answered, if at all, in the direction not captured");
-        page.paragraph(None, &text, 4);
+        page.paragraph(None, &say!(language, "unseen_here", count = unseen, whole), 4);
     }
-    let errors = errors(&at.outcomes, at.exchanges, "ended with an error");
-    let lines = [credentials(&at.outcomes, at.exchanges), errors];
+    let errors = errors(&at.outcomes, at.exchanges, "errors_here", language);
+    let lines = [credentials(&at.outcomes, at.exchanges, language), errors];
     for line in lines.iter().flatten() {
         page.paragraph(None, line, 4);
     }
@@ -242,16 +245,21 @@ fn outcomes(page: &mut Page<'_>, at: &EndpointReport) {
 
 /// Returns how many of `exchanges` were answered with a request for credentials, and the codes; `None`
 /// if none was.
-fn credentials(outcomes: &Outcomes, exchanges: u64) -> Option<String> {
+fn credentials(outcomes: &Outcomes, exchanges: u64, language: Language) -> Option<String> {
     let codes = codes(outcomes, true);
     let count = codes.iter().map(|(_, count)| count).sum();
-    counted_codes(count, exchanges, "answered with a request for credentials", &codes)
+    counted_codes(count, exchanges, ("credentials_here", language), &codes)
 }
 
-/// Returns in `words` how many of `exchanges` ended with an error, and the codes; `None` if none did.
-pub(super) fn errors(outcomes: &Outcomes, exchanges: u64, words: &str) -> Option<String> {
+/// Says in the sentence `id` how many of `exchanges` ended with an error, and the codes; `None` if none did.
+pub(super) fn errors(
+    outcomes: &Outcomes,
+    exchanges: u64,
+    id: &str,
+    language: Language,
+) -> Option<String> {
     let count = errors_of(outcomes);
-    counted_codes(count, exchanges, words, &codes(outcomes, false))
+    counted_codes(count, exchanges, (id, language), &codes(outcomes, false))
 }
 
 /// Number of exchanges that ended with an error other than a request for credentials.
@@ -269,27 +277,26 @@ fn codes(outcomes: &Outcomes, challenges: bool) -> Vec<(ErrorCode, u64)> {
 fn counted_codes(
     count: u64,
     exchanges: u64,
-    words: &str,
+    (id, language): (&str, Language),
     codes: &[(ErrorCode, u64)],
 ) -> Option<String> {
     let shown = codes.iter().take(CODES_MAX);
     let shown = shown.map(|(code, count)| format!("{code} × {}", units::count(*count)));
-    let more = if codes.len() > CODES_MAX { ", …" } else { "" };
-    let codes = shown.collect::<Vec<_>>().join(", ");
-    let (shown, whole) = (units::count(count), units::count(exchanges));
-    (count > 0).then(|| format!("{shown} of {whole} {words} ({codes}{more})"))
+    let more = (codes.len() > CODES_MAX).then(|| "…".to_owned());
+    let codes = shown.chain(more).collect::<Vec<_>>().join(language.glue().comma);
+    (count > 0).then(|| say!(language, id, count, whole = exchanges, codes))
 }
 
-/// Returns the words for an outcome without a complete answer.
+/// Returns the id of the words for an outcome without a complete answer.
 fn incomplete_words(kind: OutcomeKind) -> Option<&'static str> {
     match kind {
         OutcomeKind::Answered | OutcomeKind::Error => None,
         OutcomeKind::Unclear | OutcomeKind::Unseen => None,
-        OutcomeKind::CutShort => Some("cut short"),
-        OutcomeKind::Closed => Some("closed before it began"),
-        OutcomeKind::Reset => Some("reset"),
-        OutcomeKind::Unacknowledged => Some("never acknowledged"),
-        OutcomeKind::Open => Some("still open"),
+        OutcomeKind::CutShort => Some("outcome_cut_short"),
+        OutcomeKind::Closed => Some("outcome_closed"),
+        OutcomeKind::Reset => Some("outcome_reset"),
+        OutcomeKind::Unacknowledged => Some("outcome_unacknowledged"),
+        OutcomeKind::Open => Some("outcome_open"),
     }
 }
 
@@ -307,8 +314,9 @@ fn server(finding: &Finding) -> &Endpoint {
 /// Writes the latency predicted without each of `faults`, which are of the same exchanges.
 fn without_rows(page: &mut Page<'_>, faults: &[&Finding], columns: &Columns) {
     for finding in faults {
-        let name = format!("  without {}", finding.cause.id());
-        let of = culprit_of_several(finding, faults);
+        let language = page.look.language;
+        let name = format!("  {}", say!(language, "without", cause = finding.cause.id()));
+        let of = culprit_of_several(finding, faults, language);
         let name = cut(&name, columns.name.saturating_sub(columns_of(&of))) + &of;
         row(page, &name, columns, "", left_over_times(finding));
     }
@@ -316,12 +324,12 @@ fn without_rows(page: &mut Page<'_>, faults: &[&Finding], columns: &Columns) {
 
 /// Returns the words that tell `finding` from others of `faults` with its cause: the role of the
 /// culprit, or its address if another has that role too. Empty if there is no other.
-fn culprit_of_several(finding: &Finding, faults: &[&Finding]) -> String {
+fn culprit_of_several(finding: &Finding, faults: &[&Finding], language: Language) -> String {
     let with_cause = || faults.iter().filter(|other| other.cause == finding.cause);
     let with_role = with_cause().filter(|other| other.culprit.role == finding.culprit.role);
     match (with_cause().count(), with_role.count()) {
         (0 | 1, _) => String::new(),
-        (_, 0 | 1) => format!(" ({})", finding.culprit.role.id()),
+        (_, 0 | 1) => format!(" ({})", term(language, finding.culprit.role.id())),
         _ => format!(" ({})", units::endpoint(&finding.culprit.endpoint)),
     }
 }

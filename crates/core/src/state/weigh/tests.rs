@@ -1,4 +1,5 @@
 use super::*;
+use crate::model::Language;
 use crate::state::sentence;
 use crate::wire::Side;
 use serde_json::{Value, json};
@@ -72,7 +73,7 @@ fn nagle_needs_a_sender_without_nodelay() {
     assert_eq!(evidence.process.as_deref(), Some("nginx (pid 42)"));
     assert_eq!(evidence.read_ns, Some(7));
     let words = "`TCP_NODELAY` is off on 1 of 1 socket: the kernel holds small segments back";
-    assert_eq!(sentence(evidence), words);
+    assert_eq!(sentence(evidence, Language::English), words);
     assert_eq!(says(&with(Some(true), Some(false))), (Some(false), LESS_SURE));
     assert_eq!(says(&with(Some(true), Some(true))), (Some(true), SURER), "corked");
     assert_eq!(says(&with(None, None)), (None, 0.8), "not read");
@@ -171,7 +172,7 @@ fn a_hook_shows_why_the_kernel_retransmitted() {
     let finding = weighed_by(Cause::RetransmissionTimeout, json!([server_socket(hooked)]));
     let words =
         "while it was watched, the kernel counted 2 retransmissions by timer on this connection";
-    assert_eq!(sentence(&finding.state[0]), words);
+    assert_eq!(sentence(&finding.state[0], Language::English), words);
 }
 
 #[test]
@@ -273,7 +274,7 @@ fn used_up_ports_are_a_finding_without_packets() {
     assert_eq!(findings[0].culprit, Culprit { role: Role::Client, endpoint: end(0, 1) });
     let words =
         "300 of 300 local ports are in use towards 10.0.0.2:80, those in TIME-WAIT included";
-    assert_eq!(sentence(&findings[0].state[0]), words);
+    assert_eq!(sentence(&findings[0].state[0], Language::English), words);
     assert!(!found(295).is_empty() && found(292).is_empty());
 }
 
@@ -299,7 +300,13 @@ fn drops_of_a_host_explain_what_arrived_there_and_was_not_answered() {
         let state = State::parse(document.to_string().as_bytes()).expect("a state");
         let mut report = report(Cause::SynRetransmit, facts);
         weigh(&mut report, &state);
-        report.findings.remove(0).state.iter().map(sentence).collect::<Vec<_>>()
+        report
+            .findings
+            .remove(0)
+            .state
+            .iter()
+            .map(|it| sentence(it, Language::English))
+            .collect::<Vec<_>>()
     };
     let arrived = || vec![("arrived", Fact::Count(3))];
     let to = |to: &str| drops("filter", "can_hurt", Some(("10.0.0.1:50000", to)));
