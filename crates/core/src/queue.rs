@@ -115,15 +115,20 @@ impl<T> Queue<T> {
 
     /// Returns all items, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        let rest = self.rest.iter().flat_map(|rest| rest.second.iter().chain(&rest.more));
-        self.front.iter().chain(rest)
+        let (second, more) = match self.rest.as_deref() {
+            Some(Rest { second, more }) => (second.as_ref(), more.iter()),
+            None => Default::default(),
+        };
+        self.front.iter().chain(second).chain(more)
     }
 
     /// Returns all items for modification, oldest first.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        let rest = self.rest.iter_mut();
-        let rest = rest.flat_map(|rest| rest.second.iter_mut().chain(&mut rest.more));
-        self.front.iter_mut().chain(rest)
+        let (second, more) = match self.rest.as_deref_mut() {
+            Some(Rest { second, more }) => (second.as_mut(), more.iter_mut()),
+            None => Default::default(),
+        };
+        self.front.iter_mut().chain(second).chain(more)
     }
 
     /// Returns the number of items.

@@ -65,6 +65,7 @@ mod postgres;
 mod protocol;
 mod query_attributes;
 mod redis;
+mod redis_command;
 mod request_headers;
 mod sender_side;
 mod sniff;

@@ -8,7 +8,8 @@ use super::exchanges::{Feed, Lost};
 use super::framer::Next;
 use super::kind::{Label, OTHER};
 use super::lines::Lines;
-use super::listed::{REDIS_COMMANDS, REDIS_SUBCOMMANDS};
+use super::listed::REDIS_SUBCOMMANDS;
+use super::redis_command::{Answered, Command};
 use crate::wire::{BySide, Side};
 use std::collections::VecDeque;
 
@@ -17,40 +18,12 @@ const COMMAND_MAX: u64 = 32;
 /// Maximum number of parts of one message.
 const MISSING_VALUES_MAX: u64 = 1 << 32;
 
-/// Commands whose second word is part of their kind.
-const WITH_SUBCOMMAND: [&[u8]; 16] = [
-    b"ACL",
-    b"CLIENT",
-    b"CLUSTER",
-    b"COMMAND",
-    b"CONFIG",
-    b"DEBUG",
-    b"FUNCTION",
-    b"LATENCY",
-    b"MEMORY",
-    b"MODULE",
-    b"OBJECT",
-    b"PUBSUB",
-    b"SCRIPT",
-    b"SENTINEL",
-    b"XGROUP",
-    b"XINFO",
-];
-
-/// Commands that wait until data is available: the client asked for the wait, so it is not latency
-/// (redis.io, "Blocking commands").
-const BLOCKING: [&[u8]; 8] =
-    [b"BLPOP", b"BRPOP", b"BRPOPLPUSH", b"BLMOVE", b"BLMPOP", b"BZPOPMIN", b"BZPOPMAX", b"BZMPOP"];
-
-/// Commands that wait only if the word `BLOCK` comes before the streams' names.
-const BLOCKING_IF_ASKED: [&[u8]; 2] = [b"XREAD", b"XREADGROUP"];
-
 /// Number of bytes and of words at the beginning of a command in which is looked for what makes it
 /// wait: options come before the streams' names.
 const LOOKED_AT_BYTES: usize = 512;
 const LOOKED_AT_WORDS: usize = 12;
 
-/// Commands that are confirmed by one message for each channel that they name (redis.io, "Pub/Sub").
+/// First words of the messages that confirm a subscription (redis.io, "Pub/Sub").
 const SUBSCRIBING: [&[u8]; 6] =
     [b"SUBSCRIBE", b"PSUBSCRIBE", b"SSUBSCRIBE", b"UNSUBSCRIBE", b"PUNSUBSCRIBE", b"SUNSUBSCRIBE"];
 
@@ -209,44 +182,39 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     inline.chain(bulk).take(LOOKED_AT_WORDS)
 }
 
+/// Returns the command at the beginning of `bytes`, if it is listed.
+fn first_command(bytes: &[u8]) -> Option<&'static Command> {
+    words(bytes).next().and_then(Command::of)
+}
+
 fn is_among(word: &[u8], list: &[&[u8]]) -> bool {
     list.iter().any(|it| it.eq_ignore_ascii_case(word))
 }
 
-/// Returns what the command at the beginning of `bytes` asks for.
-fn asks(bytes: &[u8]) -> Asks {
-    let mut words = words(bytes);
-    let Some(command) = words.next() else { return Asks::Response };
-    if is_among(command, &BLOCKING) {
-        return Asks::Wait;
-    }
-    if is_among(command, &BLOCKING_IF_ASKED) {
-        let mut options = words.take_while(|word| !word.eq_ignore_ascii_case(b"STREAMS"));
-        let waits = options.any(|word| word.eq_ignore_ascii_case(b"BLOCK"));
-        return if waits { Asks::Wait } else { Asks::Response };
-    }
-    if is_among(command, &SUBSCRIBING) {
-        return Asks::Confirmations(size(bytes).saturating_sub(1).max(1));
-    }
+/// Returns what `command`, which is at the beginning of `bytes`, asks for.
+fn asks_of(command: Option<&Command>, bytes: &[u8]) -> Asks {
+    let mut options = words(bytes).skip(1);
     let is =
         |word: Option<&[u8]>, text: &[u8]| word.is_some_and(|it| it.eq_ignore_ascii_case(text));
-    let command = Some(command);
-    if is(command, b"MONITOR") {
-        Asks::Monitor
-    } else if is(command, b"PSYNC")
-        || is(command, b"SYNC")
-        || is(command, b"REPLCONF") && is(words.next(), b"ACK")
-    {
-        Asks::Replication
-    } else if is(command, b"CLIENT") && is(words.next(), b"REPLY") {
-        match words.next() {
+    match command.map_or(Answered::Once, |command| command.answered) {
+        Answered::Once => Asks::Response,
+        Answered::OnceThereIsData => Asks::Wait,
+        Answered::AtOnceUnlessBlocking => {
+            let mut options = options.take_while(|word| !word.eq_ignore_ascii_case(b"STREAMS"));
+            let waits = options.any(|word| word.eq_ignore_ascii_case(b"BLOCK"));
+            if waits { Asks::Wait } else { Asks::Response }
+        }
+        Answered::ForEachChannel => Asks::Confirmations(size(bytes).saturating_sub(1).max(1)),
+        Answered::WithoutEnd => Asks::Monitor,
+        Answered::ByReplication => Asks::Replication,
+        Answered::UnlessAck if is(options.next(), b"ACK") => Asks::Replication,
+        Answered::AsReplySays if is(options.next(), b"REPLY") => match options.next() {
             mode if is(mode, b"OFF") => Asks::Off,
             mode if is(mode, b"SKIP") => Asks::Skip,
             mode if is(mode, b"ON") => Asks::On,
             _ => Asks::Response,
-        }
-    } else {
-        Asks::Response
+        },
+        Answered::UnlessAck | Answered::AsReplySays => Asks::Response,
     }
 }
 
@@ -267,8 +235,10 @@ struct CommandReader {
     missing_values: u64,
     /// Number of words of a command seen so far.
     words: u64,
+    /// The command by the first word that was captured of it, which may have been cut.
+    named: Option<&'static Command>,
     /// The command, while its subcommand is awaited.
-    command: Option<Box<Label>>,
+    command: Option<&'static Command>,
     /// The message belongs to no exchange: it is a published message, or a request that waits for
     /// data or gets no response, or the response to such a request.
     is_aside: bool,
@@ -288,7 +258,7 @@ enum RedisState {
 impl Redis {
     /// Begins with a command, of which `begin` is what is known.
     pub fn new(begin: &[u8]) -> Self {
-        let first = begin.starts_with(b"*").then(|| asks(begin));
+        let first = begin.starts_with(b"*").then(|| asks_of(first_command(begin), begin));
         Self { replies: Replies { first, ..Replies::default() }, ..Self::default() }
     }
 
@@ -309,18 +279,17 @@ impl Redis {
                 }
                 continue;
             }
+            if reader.state == RedisState::Value {
+                reader.pass_values(from, feed);
+            }
             let Some(line) = reader.lines.next(feed.rest(), &mut feed.pos)? else {
                 return Ok(Next::More);
             };
             let size = match reader.state {
                 RedisState::Word => {
-                    command_word(
-                        reader.words,
-                        &mut reader.command,
-                        reader.missing_values,
-                        line,
-                        feed,
-                    );
+                    let named = (reader.words, reader.named);
+                    let missing = reader.missing_values;
+                    command_word(named, &mut reader.command, missing, line, feed);
                     reader.words += 1;
                     reader.value_end(from, feed);
                     continue;
@@ -359,7 +328,9 @@ impl CommandReader {
         self.is_aside = match from {
             Side::Client if first.is_ascii_control() => return Err(Lost),
             Side::Client => {
-                let asks = replies.first.take().unwrap_or_else(|| asks(feed.rest()));
+                self.named = first_command(feed.rest());
+                let asks = replies.first.take();
+                let asks = asks.unwrap_or_else(|| asks_of(self.named, feed.rest()));
                 // A request that was marked already keeps its mark.
                 let asks = if feed.is_anticipated() { Asks::Response } else { asks };
                 if asks == Asks::Replication {
@@ -384,6 +355,22 @@ impl CommandReader {
         Ok(true)
     }
 
+    /// Passes over bulk strings that are complete in this push, but for the last value of the message:
+    /// nothing in them is read.
+    fn pass_values(&mut self, from: Side, feed: &mut Feed<'_>) {
+        let names_kind = self.words == 0 || self.words == 1 && self.command.is_some();
+        if from == Side::Client && names_kind || self.lines.is_in_pieces() {
+            return;
+        }
+        while self.missing_values > 1
+            && let Some(bytes) = bulk_string(feed.rest())
+        {
+            feed.pos += bytes;
+            self.words += 1;
+            self.missing_values -= 1;
+        }
+    }
+
     /// Returns whether the following word belongs to the request's kind.
     fn wants_word(&self, size: u64) -> bool {
         size <= COMMAND_MAX && (self.words == 0 || self.words == 1 && self.command.is_some())
@@ -402,7 +389,7 @@ impl CommandReader {
             _ if self.is_aside => {}
             Side::Client => {
                 if let Some(command) = self.command.take() {
-                    feed.kind(&command);
+                    feed.kind(&command.name);
                 }
                 feed.request_end();
             }
@@ -445,50 +432,75 @@ fn value_line(
 
 fn inline_command(line: &[u8], feed: &mut Feed<'_>) {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let mut kind = command(words.next().unwrap_or_default());
-    if let (true, Some(second)) = (WITH_SUBCOMMAND.contains(&kind.as_bytes()), words.next()) {
-        push_subcommand(&mut kind, second);
+    let word = words.next().unwrap_or_default();
+    match (Command::of(word), words.next()) {
+        (Some(command), Some(second)) if command.has_subcommands => {
+            feed.kind(&with_subcommand(command, second));
+        }
+        (Some(command), _) => feed.kind(&command.name),
+        (None, _) => unlisted(word, feed),
     }
-    feed.kind(&kind);
 }
 
+/// Processes `word`, which comes behind so many words of a command that begins with `named`.
 fn command_word(
-    words: u64,
-    pending: &mut Option<Box<Label>>,
+    (words, named): (u64, Option<&'static Command>),
+    pending: &mut Option<&'static Command>,
     missing_values: u64,
     word: &[u8],
     feed: &mut Feed<'_>,
 ) {
-    if let Some(mut kind) = pending.take() {
-        push_subcommand(&mut kind, word);
-        feed.kind(&kind);
+    if let Some(command) = pending.take() {
+        feed.kind(&with_subcommand(command, word));
     } else if words == 0 {
-        let kind = command(word);
-        if missing_values > 1 && WITH_SUBCOMMAND.contains(&kind.as_bytes()) {
-            *pending = Some(Box::new(kind));
-        } else {
-            feed.kind(&kind);
+        let named = named.filter(|it| it.name.as_bytes().eq_ignore_ascii_case(word));
+        match named.or_else(|| Command::of(word)) {
+            Some(command) if missing_values > 1 && command.has_subcommands => {
+                *pending = Some(command);
+            }
+            Some(command) => feed.kind(&command.name),
+            None => unlisted(word, feed),
         }
     }
 }
 
-/// Returns the name of a command, if it is listed: the first word of a capture that begins inside a
+/// Marks the kind of a command that is not listed: the first word of a capture that begins inside a
 /// value is no command.
-fn command(word: &[u8]) -> Label {
-    let mut kind = Label::default();
-    if REDIS_COMMANDS.has(word) {
-        kind.push_upper(word);
-    } else if !word.is_empty() {
+fn unlisted(word: &[u8], feed: &mut Feed<'_>) {
+    if !word.is_empty() {
+        let mut kind = Label::default();
         kind.push(OTHER);
+        feed.kind(&kind);
     }
-    kind
 }
 
-fn push_subcommand(kind: &mut Label, word: &[u8]) {
+/// Returns the kind of `command` with the subcommand `word`, if that is listed.
+fn with_subcommand(command: &Command, word: &[u8]) -> Label {
+    let mut kind = command.name;
     if REDIS_SUBCOMMANDS.has(word) {
         kind.push(b" ");
         kind.push_upper(word);
     }
+    kind
+}
+
+/// Returns the length of the bulk string with which `bytes` begin, with its length and line ends, if it
+/// is complete and other bytes follow it.
+fn bulk_string(bytes: &[u8]) -> Option<usize> {
+    /// Greatest number of digits of a length that is within a push.
+    const DIGITS_MAX: usize = 6;
+    let digits = bytes.strip_prefix(b"$")?;
+    let mut size = 0;
+    for (count, byte) in digits.iter().take(DIGITS_MAX + 1).enumerate() {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            let is_end = count > 0 && digits[count..].starts_with(b"\r\n");
+            let end = b"$".len() + count + b"\r\n".len() + size + b"\r\n".len();
+            return (is_end && end < bytes.len()).then_some(end);
+        }
+        size = 10 * size + usize::from(digit);
+    }
+    None
 }
 
 /// Parses a decimal length; `None` is the null value (-1).

@@ -317,14 +317,25 @@ impl Sender {
     }
 
     /// Returns whether the ACK in `segment`, which carries data of the peer, is the last one again and
-    /// will change nothing at this sender.
+    /// changes nothing more at this sender.
     #[inline]
-    pub fn has_heard(&self, segment: &Segment) -> bool {
+    pub fn hears_again(&mut self, segment: &Segment) -> bool {
+        let says_nothing = self.has_heard(segment);
+        if says_nothing && let Some(history) = &mut self.history {
+            history.mtu.hear(segment.time_ns);
+        }
+        says_nothing
+    }
+
+    #[inline]
+    fn has_heard(&self, segment: &Segment) -> bool {
         segment.payload_len > 0
             && segment.flags.0 & !TcpFlags::PSH == TcpFlags::ACK
             && segment.sack_count == 0
             && segment.window == self.space.window_field
-            && self.is_calm()
+            && self.bulk.is_none()
+            && self.since.is_empty()
+            && self.history.as_deref().is_none_or(History::is_over)
             && {
                 let (una, seen) = (self.space.position_of(segment.ack), self.space.una_seen());
                 let offer = Offer::of(una, segment.window, self.space.window_scale());
