@@ -131,6 +131,30 @@ impl<T> Queue<T> {
         self.front.iter_mut().chain(second).chain(more)
     }
 
+    /// Calls `change` with each item, oldest first.
+    #[inline]
+    pub fn for_each_mut(&mut self, mut change: impl FnMut(&mut T)) {
+        if let Some(front) = &mut self.front {
+            change(front);
+        }
+        if let Some(Rest { second, more }) = self.rest.as_deref_mut() {
+            second.iter_mut().chain(more).for_each(change);
+        }
+    }
+
+    /// Returns the oldest item that `is` so, for modification.
+    #[inline]
+    pub fn find_mut(&mut self, is: impl Fn(&T) -> bool) -> Option<&mut T> {
+        if self.front.as_ref().is_some_and(&is) {
+            return self.front.as_mut();
+        }
+        let rest = self.rest.as_deref_mut()?;
+        if rest.second.as_ref().is_some_and(&is) {
+            return rest.second.as_mut();
+        }
+        rest.more.iter_mut().find(|item| is(item))
+    }
+
     /// Returns the number of items.
     pub fn len(&self) -> usize {
         let behind = |rest: &Rest<T>| usize::from(rest.second.is_some()) + rest.more.len();

@@ -11,7 +11,9 @@ use super::lines::Lines;
 use super::listed::REDIS_SUBCOMMANDS;
 use super::redis_command::{Answered, Command};
 use crate::wire::{BySide, Side};
+use memchr::memchr;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Maximum length of a command word.
 const COMMAND_MAX: u64 = 32;
@@ -94,6 +96,12 @@ struct Pending {
 }
 
 impl Replies {
+    /// Returns whether each command is answered once.
+    fn are_plain(&self) -> bool {
+        let is_special = self.off || self.skips || self.subscribed || self.monitors;
+        !is_special && self.pending.is_empty() && self.first.is_none()
+    }
+
     /// Records a request that `asks`. Returns whether it is part of an exchange.
     fn ask(&mut self, asks: Asks) -> bool {
         let is_skipped = std::mem::take(&mut self.skips);
@@ -274,6 +282,9 @@ impl Redis {
                 return Ok(Next::More);
             };
             if reader.state == RedisState::Start {
+                if reader.whole(from, &mut self.replies, feed) {
+                    continue;
+                }
                 if !reader.start(from, first, &mut self.replies, feed)? {
                     return Ok(Next::Aside);
                 }
@@ -317,6 +328,47 @@ impl Redis {
 }
 
 impl CommandReader {
+    /// Processes a message that is complete in this push, if it is a command that is answered once or a
+    /// simple response: nearly all are. Returns whether it was processed; the marks are those of the
+    /// general way.
+    #[inline]
+    fn whole(&mut self, from: Side, replies: &mut Replies, feed: &mut Feed<'_>) -> bool {
+        if feed.is_anticipated() || !replies.are_plain() || self.lines.is_in_pieces() {
+            return false;
+        }
+        let rest = feed.rest();
+        // Behind the end of what was captured, something may be missing of the message.
+        let room = rest.len().saturating_sub((feed.missing > 0).into());
+        let begin = feed.pos;
+        match from {
+            Side::Client => {
+                let Some((word, word_end, end)) = whole_command(rest) else { return false };
+                let named = self.named.filter(|it| it.is_named(word));
+                let Some(command) = named.or_else(|| Command::of(word)) else { return false };
+                self.named = Some(command);
+                if command.answered != Answered::Once || command.has_subcommands || end > room {
+                    return false;
+                }
+                replies.ask(Asks::Response);
+                feed.request_start();
+                feed.pos = begin + word_end;
+                feed.kind(&command.name);
+                feed.pos = begin + end;
+                feed.request_end();
+            }
+            Side::Server => {
+                let Some(end) = whole_response(rest).filter(|&end| end <= room) else {
+                    return false;
+                };
+                replies.answer(rest);
+                feed.response_start();
+                feed.pos = begin + end;
+                feed.response_end();
+            }
+        }
+        true
+    }
+
     /// Begins a message. Returns `false` if no later message of either side is part of an exchange.
     fn start(
         &mut self,
@@ -363,9 +415,10 @@ impl CommandReader {
             return;
         }
         while self.missing_values > 1
-            && let Some(bytes) = bulk_string(feed.rest())
+            && let Some((_, end)) = bulk_string(feed.rest())
+            && end < feed.rest().len()
         {
-            feed.pos += bytes;
+            feed.pos += end;
             self.words += 1;
             self.missing_values -= 1;
         }
@@ -453,7 +506,7 @@ fn command_word(
     if let Some(command) = pending.take() {
         feed.kind(&with_subcommand(command, word));
     } else if words == 0 {
-        let named = named.filter(|it| it.name.as_bytes().eq_ignore_ascii_case(word));
+        let named = named.filter(|it| it.is_named(word));
         match named.or_else(|| Command::of(word)) {
             Some(command) if missing_values > 1 && command.has_subcommands => {
                 *pending = Some(command);
@@ -484,23 +537,62 @@ fn with_subcommand(command: &Command, word: &[u8]) -> Label {
     kind
 }
 
-/// Returns the length of the bulk string with which `bytes` begin, with its length and line ends, if it
-/// is complete and other bytes follow it.
-fn bulk_string(bytes: &[u8]) -> Option<usize> {
-    /// Greatest number of digits of a length that is within a push.
-    const DIGITS_MAX: usize = 6;
-    let digits = bytes.strip_prefix(b"$")?;
-    let mut size = 0;
+/// Greatest number of digits of a length that is within a push.
+const DIGITS_MAX: usize = 6;
+
+/// Returns the number behind `sign` at the beginning of `bytes`, which ends its line, with the length of
+/// that line.
+#[inline]
+fn short_number(sign: u8, bytes: &[u8]) -> Option<(usize, usize)> {
+    let (_, digits) = bytes.split_first().filter(|(first, _)| **first == sign)?;
+    let mut number = 0;
     for (count, byte) in digits.iter().take(DIGITS_MAX + 1).enumerate() {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
-            let is_end = count > 0 && digits[count..].starts_with(b"\r\n");
-            let end = b"$".len() + count + b"\r\n".len() + size + b"\r\n".len();
-            return (is_end && end < bytes.len()).then_some(end);
+            let is_end = count > 0 && *byte == b'\r' && digits.get(count + 1) == Some(&b'\n');
+            return is_end.then_some((number, 1 + count + 2));
         }
-        size = 10 * size + usize::from(digit);
+        number = 10 * number + usize::from(digit);
     }
     None
+}
+
+/// Returns the place of the bulk string with which `bytes` begin, and its end behind its line end,
+/// wherever `bytes` end.
+#[inline]
+fn bulk_string(bytes: &[u8]) -> Option<(Range<usize>, usize)> {
+    let (size, begin) = short_number(b'$', bytes)?;
+    Some((begin..begin + size, begin + size + 2))
+}
+
+/// Returns the first word of the command with which `bytes` begin, the end of that word's line, and the
+/// end of the command, if it is an array of bulk strings and complete.
+#[inline]
+fn whole_command(bytes: &[u8]) -> Option<(&[u8], usize, usize)> {
+    let (count, mut end) = short_number(b'*', bytes)?;
+    let (place, word_end) = bulk_string(&bytes[end..])?;
+    let word = bytes[end..].get(place).filter(|word| word.len() as u64 <= COMMAND_MAX)?;
+    if bytes[end..].get(..word_end)?.ends_with(b"\r\n") && count > 0 {
+        let word_end = end + word_end;
+        end = word_end;
+        for _ in 1..count {
+            end += bulk_string(bytes.get(end..)?)?.1;
+        }
+        return (end <= bytes.len()).then_some((word, word_end, end));
+    }
+    None
+}
+
+/// Returns the end of the response with which `bytes` begin, if it is a status, a number or a bulk string,
+/// and complete.
+#[inline]
+fn whole_response(bytes: &[u8]) -> Option<usize> {
+    let end = match bytes.first()? {
+        b'+' | b':' => memchr(b'\n', bytes.get(..LOOKED_AT_BYTES).unwrap_or(bytes))? + 1,
+        b'$' => bulk_string(bytes)?.1,
+        _ => return None,
+    };
+    (end <= bytes.len()).then_some(end)
 }
 
 /// Parses a decimal length; `None` is the null value (-1).

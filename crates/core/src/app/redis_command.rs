@@ -83,6 +83,11 @@ impl Command {
         COMMANDS.get(&*small)
     }
 
+    /// Returns whether `word` is its name, in small or capital letters.
+    pub fn is_named(&self, word: &[u8]) -> bool {
+        self.name.as_bytes().eq_ignore_ascii_case(word)
+    }
+
     fn listed(word: &str) -> Self {
         let mut name = Label::default();
         name.push_upper(word.as_bytes());
