@@ -193,6 +193,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_oldest_of_those_looked_for_is_found() {
+        let mut queue = Queue::default();
+        assert_eq!(queue.find_mut(|_| true), None);
+        (0..5).for_each(|item| queue.push_back(item));
+        let found = [0, 1, 3, 9].map(|least| queue.find_mut(|&item| item >= least).copied());
+        assert_eq!(found, [Some(0), Some(1), Some(3), None]);
+        queue.for_each_mut(|item| *item *= 2);
+        assert_eq!(queue.iter().copied().collect::<Vec<_>>(), [0, 2, 4, 6, 8]);
+    }
+
+    #[test]
     fn what_goes_in_first_comes_out_first() {
         let mut queue = Queue::default();
         for round in 0..3 {

@@ -65,7 +65,6 @@ mod postgres;
 mod protocol;
 mod query_attributes;
 mod redis;
-mod redis_command;
 mod request_headers;
 mod sender_side;
 mod sniff;

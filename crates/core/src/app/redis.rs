@@ -3,17 +3,19 @@
 //! Values are counted, not nested: each value is one expected part, and an aggregate adds the
 //! number of its parts.
 
+mod command;
+mod whole;
+
 use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
 use super::kind::{Label, OTHER};
 use super::lines::Lines;
 use super::listed::REDIS_SUBCOMMANDS;
-use super::redis_command::{Answered, Command};
 use crate::wire::{BySide, Side};
-use memchr::memchr;
+use command::{Answered, Command};
 use std::collections::VecDeque;
-use std::ops::Range;
+use whole::{bulk_string, whole_command, whole_response};
 
 /// Maximum length of a command word.
 const COMMAND_MAX: u64 = 32;
@@ -535,64 +537,6 @@ fn with_subcommand(command: &Command, word: &[u8]) -> Label {
         kind.push_upper(word);
     }
     kind
-}
-
-/// Greatest number of digits of a length that is within a push.
-const DIGITS_MAX: usize = 6;
-
-/// Returns the number behind `sign` at the beginning of `bytes`, which ends its line, with the length of
-/// that line.
-#[inline]
-fn short_number(sign: u8, bytes: &[u8]) -> Option<(usize, usize)> {
-    let (_, digits) = bytes.split_first().filter(|(first, _)| **first == sign)?;
-    let mut number = 0;
-    for (count, byte) in digits.iter().take(DIGITS_MAX + 1).enumerate() {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            let is_end = count > 0 && *byte == b'\r' && digits.get(count + 1) == Some(&b'\n');
-            return is_end.then_some((number, 1 + count + 2));
-        }
-        number = 10 * number + usize::from(digit);
-    }
-    None
-}
-
-/// Returns the place of the bulk string with which `bytes` begin, and its end behind its line end,
-/// wherever `bytes` end.
-#[inline]
-fn bulk_string(bytes: &[u8]) -> Option<(Range<usize>, usize)> {
-    let (size, begin) = short_number(b'$', bytes)?;
-    Some((begin..begin + size, begin + size + 2))
-}
-
-/// Returns the first word of the command with which `bytes` begin, the end of that word's line, and the
-/// end of the command, if it is an array of bulk strings and complete.
-#[inline]
-fn whole_command(bytes: &[u8]) -> Option<(&[u8], usize, usize)> {
-    let (count, mut end) = short_number(b'*', bytes)?;
-    let (place, word_end) = bulk_string(&bytes[end..])?;
-    let word = bytes[end..].get(place).filter(|word| word.len() as u64 <= COMMAND_MAX)?;
-    if bytes[end..].get(..word_end)?.ends_with(b"\r\n") && count > 0 {
-        let word_end = end + word_end;
-        end = word_end;
-        for _ in 1..count {
-            end += bulk_string(bytes.get(end..)?)?.1;
-        }
-        return (end <= bytes.len()).then_some((word, word_end, end));
-    }
-    None
-}
-
-/// Returns the end of the response with which `bytes` begin, if it is a status, a number or a bulk string,
-/// and complete.
-#[inline]
-fn whole_response(bytes: &[u8]) -> Option<usize> {
-    let end = match bytes.first()? {
-        b'+' | b':' => memchr(b'\n', bytes.get(..LOOKED_AT_BYTES).unwrap_or(bytes))? + 1,
-        b'$' => bulk_string(bytes)?.1,
-        _ => return None,
-    };
-    (end <= bytes.len()).then_some(end)
 }
 
 /// Parses a decimal length; `None` is the null value (-1).

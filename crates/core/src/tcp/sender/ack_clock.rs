@@ -459,6 +459,20 @@ mod tests {
     }
 
     #[test]
+    fn the_same_ack_with_data_says_nothing_unless_a_loss_is_being_repaired() {
+        let mut sender = in_flight();
+        sender.acked(&ack(130, 9_000), Near::Neither, 0);
+        let again = Segment { payload_len: 50, ..ack(140, 9_000) };
+        assert!(sender.hears_again(&again), "no history");
+        sender.history_mut().nagle.evidence.pauses += 1;
+        assert!(sender.hears_again(&again), "nothing was lost");
+        assert!(!sender.hears_again(&Segment { window: 8_000, ..again }));
+        assert!(!sender.hears_again(&ack(140, 9_000)), "a duplicate ACK");
+        sender.history_mut().losses.duplicates.count = 1;
+        assert!(!sender.hears_again(&again));
+    }
+
+    #[test]
     fn data_behind_a_hole_in_the_capture_is_skipped_once_acknowledged() {
         let mut sender = in_flight();
         assert_eq!(sender.skip_unseen(), None);

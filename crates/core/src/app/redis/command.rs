@@ -1,7 +1,7 @@
 //! The commands of Redis, with what has to be known of them to follow their responses.
 
-use super::kind::Label;
-use super::listed::{REDIS_COMMANDS, WORD_MAX};
+use crate::app::kind::Label;
+use crate::app::listed::{REDIS_COMMANDS, WORD_MAX};
 use hashbrown::HashMap;
 use std::sync::LazyLock;
 
