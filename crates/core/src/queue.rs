@@ -115,15 +115,44 @@ impl<T> Queue<T> {
 
     /// Returns all items, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        let rest = self.rest.iter().flat_map(|rest| rest.second.iter().chain(&rest.more));
-        self.front.iter().chain(rest)
+        let (second, more) = match self.rest.as_deref() {
+            Some(Rest { second, more }) => (second.as_ref(), more.iter()),
+            None => Default::default(),
+        };
+        self.front.iter().chain(second).chain(more)
     }
 
     /// Returns all items for modification, oldest first.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        let rest = self.rest.iter_mut();
-        let rest = rest.flat_map(|rest| rest.second.iter_mut().chain(&mut rest.more));
-        self.front.iter_mut().chain(rest)
+        let (second, more) = match self.rest.as_deref_mut() {
+            Some(Rest { second, more }) => (second.as_mut(), more.iter_mut()),
+            None => Default::default(),
+        };
+        self.front.iter_mut().chain(second).chain(more)
+    }
+
+    /// Calls `change` with each item, oldest first.
+    #[inline]
+    pub fn for_each_mut(&mut self, mut change: impl FnMut(&mut T)) {
+        if let Some(front) = &mut self.front {
+            change(front);
+        }
+        if let Some(Rest { second, more }) = self.rest.as_deref_mut() {
+            second.iter_mut().chain(more).for_each(change);
+        }
+    }
+
+    /// Returns the oldest item that `is` so, for modification.
+    #[inline]
+    pub fn find_mut(&mut self, is: impl Fn(&T) -> bool) -> Option<&mut T> {
+        if self.front.as_ref().is_some_and(&is) {
+            return self.front.as_mut();
+        }
+        let rest = self.rest.as_deref_mut()?;
+        if rest.second.as_ref().is_some_and(&is) {
+            return rest.second.as_mut();
+        }
+        rest.more.iter_mut().find(|item| is(item))
     }
 
     /// Returns the number of items.
@@ -162,6 +191,17 @@ impl<T> Queue<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_oldest_of_those_looked_for_is_found() {
+        let mut queue = Queue::default();
+        assert_eq!(queue.find_mut(|_| true), None);
+        (0..5).for_each(|item| queue.push_back(item));
+        let found = [0, 1, 3, 9].map(|least| queue.find_mut(|&item| item >= least).copied());
+        assert_eq!(found, [Some(0), Some(1), Some(3), None]);
+        queue.for_each_mut(|item| *item *= 2);
+        assert_eq!(queue.iter().copied().collect::<Vec<_>>(), [0, 2, 4, 6, 8]);
+    }
 
     #[test]
     fn what_goes_in_first_comes_out_first() {

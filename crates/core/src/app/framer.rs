@@ -304,10 +304,10 @@ impl Framer {
     /// recognised.
     fn begin_http<'k>(&mut self, bytes: &[u8], known: &'k KnownHeaders) -> Option<Mark<'k>> {
         let from = Side::Client;
-        if !self.exchanges.is_at_rest() || !known.identifies_http(from, bytes) {
+        if !self.exchanges.is_at_rest() {
             return None;
         }
-        let http = Http::after(known);
+        let http = Http::beginning(known, from, known.identifies_http(from, bytes)?);
         let exchanges = &mut self.exchanges;
         let mark = match http.whole(from, bytes, exchanges, known) {
             None => http.whole_naming(from, bytes, exchanges, known)?,
@@ -440,9 +440,9 @@ impl Framer {
                 {
                     self.last = Some(from);
                     feed.anticipate(from);
-                    if feed.known.identifies_http(from, feed.rest()) {
+                    if let Some(slot) = feed.known.identifies_http(from, feed.rest()) {
                         self.protocol = Protocol::Http1;
-                        self.machine = Machine::Http(Http::after(known));
+                        self.machine = Machine::Http(Http::beginning(known, from, slot));
                         continue;
                     }
                     self.sniff(Sniffer::new(from), bytes, &mut pos, known, on);

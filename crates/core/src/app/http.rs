@@ -73,6 +73,14 @@ impl Http {
         Self { readers: Side::ALL.map(reader) }
     }
 
+    /// Creates a parser that expects of `from` the header in `slot`, and of its peer the one seen last
+    /// on another connection.
+    pub fn beginning(known: &KnownHeaders, from: Side, slot: Slot) -> Self {
+        let mut http = Self::after(known);
+        http.readers[from].last = slot;
+        http
+    }
+
     /// Returns whether the last chunk of the response in progress has come, and not yet the end of the
     /// trailer section.
     pub fn has_last_chunk(&self) -> bool {

@@ -7,9 +7,9 @@ use super::kind::Label;
 use super::mark::{Extent, Stated};
 use crate::keys::Keys;
 use crate::wire::{BySide, Side};
-use memchr::memmem;
+use memchr::memmem::Finder;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Maximum number of headers kept. They are shared by all connections of a shard, so memory does
 /// not grow with connections.
@@ -70,12 +70,12 @@ impl KnownHeaders {
         self.last[from]
     }
 
-    /// Returns whether `rest` begins with the header that `from` sent last on any of the
-    /// connections, and that header identifies HTTP.
+    /// Returns the slot of a header with which `rest` of `from` begins, if that header was parsed
+    /// before and identifies HTTP.
     #[inline]
-    pub(super) fn identifies_http(&self, from: Side, rest: &[u8]) -> bool {
+    pub(super) fn identifies_http(&self, from: Side, rest: &[u8]) -> Option<Slot> {
         let slot = self.find(self.last(from), from, rest);
-        self.get(slot, from, rest).is_some_and(|known| known.identifies_http)
+        self.get(slot, from, rest).filter(|known| known.identifies_http).map(|_| slot)
     }
 
     /// Returns the slot in which the header with which `rest` begins is, if it is kept: `likely`, or
@@ -152,8 +152,10 @@ impl KnownHeaders {
 #[inline(never)]
 fn header_of(bytes: &[u8]) -> Option<&[u8]> {
     const END: &[u8] = b"\r\n\r\n";
+    // To prepare a search takes longer than to search a header.
+    static FINDER: LazyLock<Finder> = LazyLock::new(|| Finder::new(END));
     let begin = bytes.get(..HEADER_MAX).unwrap_or(bytes);
-    let end = memmem::find(begin, END)? + END.len();
+    let end = FINDER.find(begin)? + END.len();
     bytes.get(..end)
 }
 

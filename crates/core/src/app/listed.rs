@@ -5,7 +5,7 @@ use hashbrown::HashSet;
 use std::sync::OnceLock;
 
 /// Maximum length of a listed word, bytes.
-const WORD_MAX: usize = 32;
+pub(super) const WORD_MAX: usize = 32;
 
 /// A list of words, compared without case.
 pub(crate) struct List {
@@ -19,13 +19,18 @@ impl List {
         Self { text, words: OnceLock::new() }
     }
 
+    /// The words, in small letters.
+    pub(super) fn words(&self) -> impl Iterator<Item = &'static str> {
+        self.text.split_ascii_whitespace()
+    }
+
     /// Returns whether the list has `word`.
     pub(crate) fn has(&self, word: &[u8]) -> bool {
         let mut lower = [0; WORD_MAX];
         let Some(lower) = lower.get_mut(..word.len()) else { return false };
         lower.copy_from_slice(word);
         lower.make_ascii_lowercase();
-        let split = || self.text.split_ascii_whitespace().map(str::as_bytes).collect();
+        let split = || self.words().map(str::as_bytes).collect();
         self.words.get_or_init(split).contains(&*lower)
     }
 }

@@ -3,54 +3,31 @@
 //! Values are counted, not nested: each value is one expected part, and an aggregate adds the
 //! number of its parts.
 
+mod command;
+mod whole;
+
 use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
 use super::kind::{Label, OTHER};
 use super::lines::Lines;
-use super::listed::{REDIS_COMMANDS, REDIS_SUBCOMMANDS};
+use super::listed::REDIS_SUBCOMMANDS;
 use crate::wire::{BySide, Side};
+use command::{Answered, Command};
 use std::collections::VecDeque;
+use whole::{bulk_string, whole_command, whole_response};
 
 /// Maximum length of a command word.
 const COMMAND_MAX: u64 = 32;
 /// Maximum number of parts of one message.
 const MISSING_VALUES_MAX: u64 = 1 << 32;
 
-/// Commands whose second word is part of their kind.
-const WITH_SUBCOMMAND: [&[u8]; 16] = [
-    b"ACL",
-    b"CLIENT",
-    b"CLUSTER",
-    b"COMMAND",
-    b"CONFIG",
-    b"DEBUG",
-    b"FUNCTION",
-    b"LATENCY",
-    b"MEMORY",
-    b"MODULE",
-    b"OBJECT",
-    b"PUBSUB",
-    b"SCRIPT",
-    b"SENTINEL",
-    b"XGROUP",
-    b"XINFO",
-];
-
-/// Commands that wait until data is available: the client asked for the wait, so it is not latency
-/// (redis.io, "Blocking commands").
-const BLOCKING: [&[u8]; 8] =
-    [b"BLPOP", b"BRPOP", b"BRPOPLPUSH", b"BLMOVE", b"BLMPOP", b"BZPOPMIN", b"BZPOPMAX", b"BZMPOP"];
-
-/// Commands that wait only if the word `BLOCK` comes before the streams' names.
-const BLOCKING_IF_ASKED: [&[u8]; 2] = [b"XREAD", b"XREADGROUP"];
-
 /// Number of bytes and of words at the beginning of a command in which is looked for what makes it
 /// wait: options come before the streams' names.
 const LOOKED_AT_BYTES: usize = 512;
 const LOOKED_AT_WORDS: usize = 12;
 
-/// Commands that are confirmed by one message for each channel that they name (redis.io, "Pub/Sub").
+/// First words of the messages that confirm a subscription (redis.io, "Pub/Sub").
 const SUBSCRIBING: [&[u8]; 6] =
     [b"SUBSCRIBE", b"PSUBSCRIBE", b"SSUBSCRIBE", b"UNSUBSCRIBE", b"PUNSUBSCRIBE", b"SUNSUBSCRIBE"];
 
@@ -121,6 +98,12 @@ struct Pending {
 }
 
 impl Replies {
+    /// Returns whether each command is answered once.
+    fn are_plain(&self) -> bool {
+        let is_special = self.off || self.skips || self.subscribed || self.monitors;
+        !is_special && self.pending.is_empty() && self.first.is_none()
+    }
+
     /// Records a request that `asks`. Returns whether it is part of an exchange.
     fn ask(&mut self, asks: Asks) -> bool {
         let is_skipped = std::mem::take(&mut self.skips);
@@ -209,44 +192,39 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     inline.chain(bulk).take(LOOKED_AT_WORDS)
 }
 
+/// Returns the command at the beginning of `bytes`, if it is listed.
+fn first_command(bytes: &[u8]) -> Option<&'static Command> {
+    words(bytes).next().and_then(Command::of)
+}
+
 fn is_among(word: &[u8], list: &[&[u8]]) -> bool {
     list.iter().any(|it| it.eq_ignore_ascii_case(word))
 }
 
-/// Returns what the command at the beginning of `bytes` asks for.
-fn asks(bytes: &[u8]) -> Asks {
-    let mut words = words(bytes);
-    let Some(command) = words.next() else { return Asks::Response };
-    if is_among(command, &BLOCKING) {
-        return Asks::Wait;
-    }
-    if is_among(command, &BLOCKING_IF_ASKED) {
-        let mut options = words.take_while(|word| !word.eq_ignore_ascii_case(b"STREAMS"));
-        let waits = options.any(|word| word.eq_ignore_ascii_case(b"BLOCK"));
-        return if waits { Asks::Wait } else { Asks::Response };
-    }
-    if is_among(command, &SUBSCRIBING) {
-        return Asks::Confirmations(size(bytes).saturating_sub(1).max(1));
-    }
+/// Returns what `command`, which is at the beginning of `bytes`, asks for.
+fn asks_of(command: Option<&Command>, bytes: &[u8]) -> Asks {
+    let mut options = words(bytes).skip(1);
     let is =
         |word: Option<&[u8]>, text: &[u8]| word.is_some_and(|it| it.eq_ignore_ascii_case(text));
-    let command = Some(command);
-    if is(command, b"MONITOR") {
-        Asks::Monitor
-    } else if is(command, b"PSYNC")
-        || is(command, b"SYNC")
-        || is(command, b"REPLCONF") && is(words.next(), b"ACK")
-    {
-        Asks::Replication
-    } else if is(command, b"CLIENT") && is(words.next(), b"REPLY") {
-        match words.next() {
+    match command.map_or(Answered::Once, |command| command.answered) {
+        Answered::Once => Asks::Response,
+        Answered::OnceThereIsData => Asks::Wait,
+        Answered::AtOnceUnlessBlocking => {
+            let mut options = options.take_while(|word| !word.eq_ignore_ascii_case(b"STREAMS"));
+            let waits = options.any(|word| word.eq_ignore_ascii_case(b"BLOCK"));
+            if waits { Asks::Wait } else { Asks::Response }
+        }
+        Answered::ForEachChannel => Asks::Confirmations(size(bytes).saturating_sub(1).max(1)),
+        Answered::WithoutEnd => Asks::Monitor,
+        Answered::ByReplication => Asks::Replication,
+        Answered::UnlessAck if is(options.next(), b"ACK") => Asks::Replication,
+        Answered::AsReplySays if is(options.next(), b"REPLY") => match options.next() {
             mode if is(mode, b"OFF") => Asks::Off,
             mode if is(mode, b"SKIP") => Asks::Skip,
             mode if is(mode, b"ON") => Asks::On,
             _ => Asks::Response,
-        }
-    } else {
-        Asks::Response
+        },
+        Answered::UnlessAck | Answered::AsReplySays => Asks::Response,
     }
 }
 
@@ -267,8 +245,10 @@ struct CommandReader {
     missing_values: u64,
     /// Number of words of a command seen so far.
     words: u64,
+    /// The command by the first word that was captured of it, which may have been cut.
+    named: Option<&'static Command>,
     /// The command, while its subcommand is awaited.
-    command: Option<Box<Label>>,
+    command: Option<&'static Command>,
     /// The message belongs to no exchange: it is a published message, or a request that waits for
     /// data or gets no response, or the response to such a request.
     is_aside: bool,
@@ -288,7 +268,7 @@ enum RedisState {
 impl Redis {
     /// Begins with a command, of which `begin` is what is known.
     pub fn new(begin: &[u8]) -> Self {
-        let first = begin.starts_with(b"*").then(|| asks(begin));
+        let first = begin.starts_with(b"*").then(|| asks_of(first_command(begin), begin));
         Self { replies: Replies { first, ..Replies::default() }, ..Self::default() }
     }
 
@@ -304,23 +284,25 @@ impl Redis {
                 return Ok(Next::More);
             };
             if reader.state == RedisState::Start {
+                if reader.whole(from, &mut self.replies, feed) {
+                    continue;
+                }
                 if !reader.start(from, first, &mut self.replies, feed)? {
                     return Ok(Next::Aside);
                 }
                 continue;
+            }
+            if reader.state == RedisState::Value {
+                reader.pass_values(from, feed);
             }
             let Some(line) = reader.lines.next(feed.rest(), &mut feed.pos)? else {
                 return Ok(Next::More);
             };
             let size = match reader.state {
                 RedisState::Word => {
-                    command_word(
-                        reader.words,
-                        &mut reader.command,
-                        reader.missing_values,
-                        line,
-                        feed,
-                    );
+                    let named = (reader.words, reader.named);
+                    let missing = reader.missing_values;
+                    command_word(named, &mut reader.command, missing, line, feed);
                     reader.words += 1;
                     reader.value_end(from, feed);
                     continue;
@@ -348,6 +330,47 @@ impl Redis {
 }
 
 impl CommandReader {
+    /// Processes a message that is complete in this push, if it is a command that is answered once or a
+    /// simple response: nearly all are. Returns whether it was processed; the marks are those of the
+    /// general way.
+    #[inline]
+    fn whole(&mut self, from: Side, replies: &mut Replies, feed: &mut Feed<'_>) -> bool {
+        if feed.is_anticipated() || !replies.are_plain() || self.lines.is_in_pieces() {
+            return false;
+        }
+        let rest = feed.rest();
+        // Behind the end of what was captured, something may be missing of the message.
+        let room = rest.len().saturating_sub((feed.missing > 0).into());
+        let begin = feed.pos;
+        match from {
+            Side::Client => {
+                let Some((word, word_end, end)) = whole_command(rest) else { return false };
+                let named = self.named.filter(|it| it.is_named(word));
+                let Some(command) = named.or_else(|| Command::of(word)) else { return false };
+                self.named = Some(command);
+                if command.answered != Answered::Once || command.has_subcommands || end > room {
+                    return false;
+                }
+                replies.ask(Asks::Response);
+                feed.request_start();
+                feed.pos = begin + word_end;
+                feed.kind(&command.name);
+                feed.pos = begin + end;
+                feed.request_end();
+            }
+            Side::Server => {
+                let Some(end) = whole_response(rest).filter(|&end| end <= room) else {
+                    return false;
+                };
+                replies.answer(rest);
+                feed.response_start();
+                feed.pos = begin + end;
+                feed.response_end();
+            }
+        }
+        true
+    }
+
     /// Begins a message. Returns `false` if no later message of either side is part of an exchange.
     fn start(
         &mut self,
@@ -359,7 +382,9 @@ impl CommandReader {
         self.is_aside = match from {
             Side::Client if first.is_ascii_control() => return Err(Lost),
             Side::Client => {
-                let asks = replies.first.take().unwrap_or_else(|| asks(feed.rest()));
+                self.named = first_command(feed.rest());
+                let asks = replies.first.take();
+                let asks = asks.unwrap_or_else(|| asks_of(self.named, feed.rest()));
                 // A request that was marked already keeps its mark.
                 let asks = if feed.is_anticipated() { Asks::Response } else { asks };
                 if asks == Asks::Replication {
@@ -384,6 +409,23 @@ impl CommandReader {
         Ok(true)
     }
 
+    /// Passes over bulk strings that are complete in this push, but for the last value of the message:
+    /// nothing in them is read.
+    fn pass_values(&mut self, from: Side, feed: &mut Feed<'_>) {
+        let names_kind = self.words == 0 || self.words == 1 && self.command.is_some();
+        if from == Side::Client && names_kind || self.lines.is_in_pieces() {
+            return;
+        }
+        while self.missing_values > 1
+            && let Some((_, end)) = bulk_string(feed.rest())
+            && end < feed.rest().len()
+        {
+            feed.pos += end;
+            self.words += 1;
+            self.missing_values -= 1;
+        }
+    }
+
     /// Returns whether the following word belongs to the request's kind.
     fn wants_word(&self, size: u64) -> bool {
         size <= COMMAND_MAX && (self.words == 0 || self.words == 1 && self.command.is_some())
@@ -402,7 +444,7 @@ impl CommandReader {
             _ if self.is_aside => {}
             Side::Client => {
                 if let Some(command) = self.command.take() {
-                    feed.kind(&command);
+                    feed.kind(&command.name);
                 }
                 feed.request_end();
             }
@@ -445,50 +487,56 @@ fn value_line(
 
 fn inline_command(line: &[u8], feed: &mut Feed<'_>) {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let mut kind = command(words.next().unwrap_or_default());
-    if let (true, Some(second)) = (WITH_SUBCOMMAND.contains(&kind.as_bytes()), words.next()) {
-        push_subcommand(&mut kind, second);
+    let word = words.next().unwrap_or_default();
+    match (Command::of(word), words.next()) {
+        (Some(command), Some(second)) if command.has_subcommands => {
+            feed.kind(&with_subcommand(command, second));
+        }
+        (Some(command), _) => feed.kind(&command.name),
+        (None, _) => unlisted(word, feed),
     }
-    feed.kind(&kind);
 }
 
+/// Processes `word`, which comes behind so many words of a command that begins with `named`.
 fn command_word(
-    words: u64,
-    pending: &mut Option<Box<Label>>,
+    (words, named): (u64, Option<&'static Command>),
+    pending: &mut Option<&'static Command>,
     missing_values: u64,
     word: &[u8],
     feed: &mut Feed<'_>,
 ) {
-    if let Some(mut kind) = pending.take() {
-        push_subcommand(&mut kind, word);
-        feed.kind(&kind);
+    if let Some(command) = pending.take() {
+        feed.kind(&with_subcommand(command, word));
     } else if words == 0 {
-        let kind = command(word);
-        if missing_values > 1 && WITH_SUBCOMMAND.contains(&kind.as_bytes()) {
-            *pending = Some(Box::new(kind));
-        } else {
-            feed.kind(&kind);
+        let named = named.filter(|it| it.is_named(word));
+        match named.or_else(|| Command::of(word)) {
+            Some(command) if missing_values > 1 && command.has_subcommands => {
+                *pending = Some(command);
+            }
+            Some(command) => feed.kind(&command.name),
+            None => unlisted(word, feed),
         }
     }
 }
 
-/// Returns the name of a command, if it is listed: the first word of a capture that begins inside a
+/// Marks the kind of a command that is not listed: the first word of a capture that begins inside a
 /// value is no command.
-fn command(word: &[u8]) -> Label {
-    let mut kind = Label::default();
-    if REDIS_COMMANDS.has(word) {
-        kind.push_upper(word);
-    } else if !word.is_empty() {
+fn unlisted(word: &[u8], feed: &mut Feed<'_>) {
+    if !word.is_empty() {
+        let mut kind = Label::default();
         kind.push(OTHER);
+        feed.kind(&kind);
     }
-    kind
 }
 
-fn push_subcommand(kind: &mut Label, word: &[u8]) {
+/// Returns the kind of `command` with the subcommand `word`, if that is listed.
+fn with_subcommand(command: &Command, word: &[u8]) -> Label {
+    let mut kind = command.name;
     if REDIS_SUBCOMMANDS.has(word) {
         kind.push(b" ");
         kind.push_upper(word);
     }
+    kind
 }
 
 /// Parses a decimal length; `None` is the null value (-1).

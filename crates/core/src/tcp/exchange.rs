@@ -57,40 +57,61 @@ pub struct Chain {
 impl Chain {
     /// Creates a chain of one gap of `sender`.
     pub fn of(cause: Cause, sender: Side, ns: u64, gap: Gap) -> Self {
-        let (count, tails, segments, least_ns) = (1, 0, 0, 0);
-        let repairs = u32::from(gap.repair.is_retransmission());
-        let long_count = u32::from(ns >= gap.rtt.base_ns / 2);
-        let timer_ns =
-            judge::unseen_repair_ns(&gap).filter(|_| cause == Cause::RetransmissionTimeout);
-        let beyond_ns = timer_ns.map_or(0, |timer_ns| ns.saturating_sub(timer_ns));
-        Self {
+        let mut chain = Self {
             cause,
             sender,
-            ns,
+            ns: 0,
             within_ns: 0,
-            count,
+            count: 0,
             longest_ns: ns,
-            long_count,
-            repairs,
-            tails,
-            segments,
-            least_ns,
-            beyond_ns,
+            long_count: 0,
+            repairs: 0,
+            tails: 0,
+            segments: 0,
+            least_ns: 0,
+            beyond_ns: 0,
             gap,
+        };
+        chain.count_gap(ns, &gap);
+        chain
+    }
+
+    /// Adds `ns` of `gap` to the sums.
+    fn count_gap(&mut self, ns: u64, gap: &Gap) {
+        self.ns += ns;
+        self.count += 1;
+        self.long_count += u32::from(ns >= gap.rtt.base_ns / 2);
+        self.repairs += u32::from(gap.repair.is_retransmission());
+        if self.cause == Cause::RetransmissionTimeout
+            && let Some(timer_ns) = judge::unseen_repair_ns(gap)
+        {
+            self.beyond_ns = self.beyond_ns.saturating_add(ns.saturating_sub(timer_ns));
+        }
+    }
+
+    /// Makes `gap`, of which `longest_ns` are its own, the evidence if it is the clearest.
+    fn show(&mut self, longest_ns: u64, gap: &Gap) {
+        if clarity(self.cause, longest_ns, gap) > self.clarity() {
+            self.longest_ns = self.longest_ns.max(longest_ns);
+            self.gap = *gap;
         }
     }
 
     /// Rank as evidence.
     pub fn clarity(&self) -> (bool, bool, u64) {
-        let repair = &self.gap.repair;
-        match self.cause.clearest() {
-            Clearest::Longest => (false, false, self.longest_ns),
-            Clearest::Repaired => {
-                (repair.is_retransmission(), repair.original.is_some(), self.longest_ns)
-            }
-            Clearest::EndedByAck if self.gap.acks.last.is_none() => (false, false, 0),
-            Clearest::EndedByAck => (false, false, self.longest_ns),
+        clarity(self.cause, self.longest_ns, &self.gap)
+    }
+}
+
+/// Rank of `longest_ns` of `gap` as evidence of `cause`.
+fn clarity(cause: Cause, longest_ns: u64, gap: &Gap) -> (bool, bool, u64) {
+    match cause.clearest() {
+        Clearest::Longest => (false, false, longest_ns),
+        Clearest::Repaired => {
+            (gap.repair.is_retransmission(), gap.repair.original.is_some(), longest_ns)
         }
+        Clearest::EndedByAck if gap.acks.last.is_none() => (false, false, 0),
+        Clearest::EndedByAck => (false, false, longest_ns),
     }
 }
 
@@ -432,11 +453,18 @@ impl Exchange {
         // A server that answers pipelined requests may continue with another response.
         let is_within = gap.turn == Turn::Continues && self.answered_ns > 0;
         let within_ns = if is_within { slice.ns } else { 0 };
-        let chain = Chain { tails, within_ns, ..Chain::of(cause, sender, ns, *gap) };
-        if !self.chains.iter().any(|chain| chain.cause == cause && chain.sender == sender) {
-            return self.link(chain);
+        let same = |chain: &&mut Chain| chain.cause == cause && chain.sender == sender;
+        match self.chains.iter_mut().find(same) {
+            Some(chain) => {
+                chain.within_ns += within_ns;
+                chain.tails += tails;
+                chain.count_gap(ns, gap);
+                chain.show(ns, gap);
+            }
+            None => {
+                self.link(Chain { tails, within_ns, ..Chain::of(cause, sender, ns, *gap) });
+            }
         }
-        self.join(chain);
     }
 
     /// Adds the first chain of a cause and sender.
@@ -462,10 +490,7 @@ impl Exchange {
                 chain.repairs += other.repairs;
                 chain.tails += other.tails;
                 chain.long_count += other.long_count;
-                if other.clarity() > chain.clarity() {
-                    chain.longest_ns = chain.longest_ns.max(other.longest_ns);
-                    chain.gap = other.gap;
-                }
+                chain.show(other.longest_ns, &other.gap);
             }
             None => self.link(other),
         }

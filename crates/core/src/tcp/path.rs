@@ -23,9 +23,14 @@ pub struct Path {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct LegRtt(u64);
 
+const _: () = assert!(RTO_MAX_NS < LegRtt::LEAST);
+
 impl LegRtt {
     /// The lowest bits hold the least sample plus one, ns; 0 if there is none.
-    const LEAST: u64 = (1 << 40) - 1;
+    const LEAST: u64 = (1 << 39) - 1;
+    /// This bit is set if the round trip is another than the least sample, see
+    /// [`Path::is_not_least`].
+    const NOT_LEAST: u64 = 1 << 39;
     /// The next bits hold the second-least sample in units of [`LegRtt::UNIT_NS`], saturating; 0 if
     /// there is none.
     const SECOND_LEAST_SHIFT: u32 = 40;
@@ -174,8 +179,9 @@ impl Path {
     #[inline(never)]
     fn conclude(&mut self) {
         for side in Side::ALL {
-            let lies_at = self.lies_at(side);
+            let (lies_at, is_not_least) = (self.lies_at(side), self.is_not_least(side));
             self.legs[side].set(LegRtt::ENDS_HERE, lies_at);
+            self.legs[side].set(LegRtt::NOT_LEAST, is_not_least);
         }
     }
 
@@ -224,6 +230,23 @@ impl Path {
     /// Minimum round trip between the vantage and `side`, ns; 0 if there is no sample.
     #[inline]
     pub fn rtt_ns(&self, side: Side) -> u64 {
+        let leg = self.legs[side];
+        if leg.has(LegRtt::NOT_LEAST) {
+            self.other_rtt_ns(side)
+        } else {
+            leg.least().saturating_sub(1)
+        }
+    }
+
+    /// Returns whether the minimum round trip to `side` is another than the least sample.
+    fn is_not_least(&self, side: Side) -> bool {
+        self.other_rtt_ns(side) != self.legs[side].least().saturating_sub(1)
+    }
+
+    /// Minimum round trip between the vantage and `side`, ns, which may be another than the least
+    /// sample.
+    #[cold]
+    fn other_rtt_ns(&self, side: Side) -> u64 {
         let sampled_ns = self.sampled_ns(side);
         if sampled_ns > HOST_DELAY_MAX_NS && self.is_framed_at(side) {
             // What its own host takes to answer is no part of the path.
@@ -233,7 +256,6 @@ impl Path {
     }
 
     /// Minimum round trip to `side` by the samples alone, ns; 0 if there is none.
-    #[inline]
     fn sampled_ns(&self, side: Side) -> u64 {
         let leg = self.legs[side];
         if leg.is_least_wrong() { leg.second_least_ns() } else { leg.least().saturating_sub(1) }

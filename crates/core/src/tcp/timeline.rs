@@ -324,7 +324,7 @@ impl Timeline {
     fn response_start(&mut self, at: &At, setup: &mut Setup) {
         // A server that sends unsolicited data does not make the client wait, unless it is the
         // first to send.
-        let is_first = self.exchanges.oldest_incomplete().is_none() && !self.has_begun();
+        let is_first = !self.has_begun() && self.exchanges.oldest_incomplete().is_none();
         if is_first && at.may_greet && !at.client_closed {
             self.greeting(at, setup);
         }
@@ -365,11 +365,7 @@ impl Timeline {
     /// Sets the end of the response in progress to `position`.
     fn response_end(&mut self, at: &At, position: u64) {
         let retire_at = &mut self.retire_at;
-        let Some(exchange) =
-            self.exchanges.queue.iter_mut().find(|exchange| exchange.response_end.is_none())
-        else {
-            return;
-        };
+        let Some(exchange) = self.exchanges.oldest_incomplete() else { return };
         exchange.response_end = NonZeroU64::new(position);
         exchange.end_ns = at.time_ns;
         exchange.last = at.seen;

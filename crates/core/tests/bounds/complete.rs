@@ -126,9 +126,10 @@ const APART: [(&str, &str); 20] = [
 ];
 
 /// More of these.
-const APART_ALSO: [(&str, &str); 12] = [
+const APART_ALSO: [(&str, &str); 13] = [
     ("app/kind.rs", "words of one kind of request"),
     ("app/listed.rs", "one word"),
+    ("app/redis/whole.rs", "one length"),
     ("app/software.rs", "one version"),
     ("app/words.rs", "words of one part of a path"),
     ("check/", "packets of the connections that a report names, which has bounds of its own"),

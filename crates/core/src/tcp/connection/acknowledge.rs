@@ -32,7 +32,7 @@ impl Connection {
         }
         let may_end =
             side == Side::Client && self.senders[peer].space.una_seen() >= self.timeline.retire_at;
-        if self.senders[peer].has_heard(segment) && !may_end && !self.cold.awaits_ack() {
+        if !may_end && !self.cold.awaits_ack() && self.senders[peer].hears_again(segment) {
             return;
         }
         if self.cold.is_gap_open() && self.senders[peer].space.acked_again(segment) {

@@ -317,14 +317,25 @@ impl Sender {
     }
 
     /// Returns whether the ACK in `segment`, which carries data of the peer, is the last one again and
-    /// will change nothing at this sender.
+    /// changes nothing more at this sender.
     #[inline]
-    pub fn has_heard(&self, segment: &Segment) -> bool {
+    pub fn hears_again(&mut self, segment: &Segment) -> bool {
+        let says_nothing = self.has_heard(segment);
+        if says_nothing && let Some(history) = &mut self.history {
+            history.mtu.hear(segment.time_ns);
+        }
+        says_nothing
+    }
+
+    #[inline]
+    fn has_heard(&self, segment: &Segment) -> bool {
         segment.payload_len > 0
             && segment.flags.0 & !TcpFlags::PSH == TcpFlags::ACK
             && segment.sack_count == 0
             && segment.window == self.space.window_field
-            && self.is_calm()
+            && self.bulk.is_none()
+            && self.since.is_empty()
+            && self.history.as_deref().is_none_or(History::is_over)
             && {
                 let (una, seen) = (self.space.position_of(segment.ack), self.space.una_seen());
                 let offer = Offer::of(una, segment.window, self.space.window_scale());
@@ -445,6 +456,20 @@ mod tests {
         assert!(sender.history().window.is_closed());
         sender.advance(&mut since, 200 * MS, (0, 0), None);
         assert!(!sender.history().window.is_closed() && since.closed_ns == 60 * MS);
+    }
+
+    #[test]
+    fn the_same_ack_with_data_says_nothing_unless_a_loss_is_being_repaired() {
+        let mut sender = in_flight();
+        sender.acked(&ack(130, 9_000), Near::Neither, 0);
+        let again = Segment { payload_len: 50, ..ack(140, 9_000) };
+        assert!(sender.hears_again(&again), "no history");
+        sender.history_mut().nagle.evidence.pauses += 1;
+        assert!(sender.hears_again(&again), "nothing was lost");
+        assert!(!sender.hears_again(&Segment { window: 8_000, ..again }));
+        assert!(!sender.hears_again(&ack(140, 9_000)), "a duplicate ACK");
+        sender.history_mut().losses.duplicates.count = 1;
+        assert!(!sender.hears_again(&again));
     }
 
     #[test]

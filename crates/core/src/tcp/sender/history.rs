@@ -130,6 +130,13 @@ impl History {
         self.holes.follow_reports(una >= space.nxt, only_hole_missing, segment.time_ns);
     }
 
+    /// Returns whether nothing that an ACK could settle is in progress: an ACK that says nothing new is
+    /// only [`heard`](PathMtu::hear).
+    pub(super) fn is_over(&self) -> bool {
+        let Self { losses, window, holes, .. } = self;
+        losses.are_over() && holes.are_over() && !window.is_closed() && !window.is_misread()
+    }
+
     /// Records a hole in a stream whose full segments have `full` bytes.
     #[cold]
     #[inline(never)]

@@ -230,6 +230,11 @@ impl Holes {
         }
     }
 
+    /// Returns whether nothing is missing, and an ACK without a report of missing data changes nothing.
+    pub fn are_over(&self) -> bool {
+        self.ranges.is_empty() && self.only_hole_missing_ns.is_none() && self.filled_late_ns == 0
+    }
+
     /// Processes a departure, which may fill the hole that the receiver reported.
     pub fn depart(&mut self) {
         self.only_hole_missing_ns = None;

@@ -220,6 +220,11 @@ impl LossState {
         self.recovery.is_some()
     }
 
+    /// Returns whether no repair is in progress, and no report or question about one is open.
+    pub fn are_over(&self) -> bool {
+        self.recovery.is_none() && self.repeated.is_none() && self.duplicates.count == 0
+    }
+
     /// Records that SND.UNA advanced to `una`; the ACK reports `duplicate_acks` losses beyond it.
     pub fn advance(&mut self, una: u64, duplicate_acks: u32) {
         self.duplicates.restart(duplicate_acks);

@@ -41,13 +41,13 @@ impl InProgress {
     #[inline]
     pub fn attribute_plain(&mut self, owner: Owner, (from_ns, frame): (u64, FrameId), ns: u64) {
         let to_ns = from_ns + ns;
-        for exchange in self.queue.iter_mut() {
+        self.queue.for_each_mut(|exchange| {
             if exchange.response_end.is_none() {
                 let place = GapPlace::of_both(from_ns.max(exchange.start_ns), frame);
                 let ns = ns.min(to_ns.saturating_sub(exchange.start_ns));
                 exchange.ledger.add(Slice::plain(owner, ns), place);
             }
-        }
+        });
     }
 
     /// Attributes the slices of a gap to the exchanges that lasted through it. The repair of a loss
@@ -60,7 +60,7 @@ impl InProgress {
         repaired_end: Option<u64>,
         open_ended: bool,
     ) {
-        let lives = |exchange: &&mut Box<Exchange>| match (exchange.response_end, repaired_end) {
+        let lives = |exchange: &Exchange| match (exchange.response_end, repaired_end) {
             (None, _) => true,
             // A client that has not taken in the response repeats its request.
             (Some(_), Some(repaired)) if gap.sender == Side::Client => {
@@ -69,7 +69,10 @@ impl InProgress {
             (Some(end), Some(repaired)) => repaired <= end.get(),
             (Some(_), None) => false,
         };
-        self.queue.iter_mut().filter(lives).for_each(|exchange| {
+        self.queue.for_each_mut(|exchange| {
+            if !lives(exchange) {
+                return;
+            }
             exchange.note_rtt(gap);
             if waits(exchange, gap, open_ended) {
                 exchange.attribute_waiting(gap);
@@ -124,7 +127,7 @@ impl InProgress {
 
     /// The oldest exchange whose response is incomplete.
     pub(super) fn oldest_incomplete(&mut self) -> Option<&mut Box<Exchange>> {
-        self.queue.iter_mut().find(|exchange| exchange.response_end.is_none())
+        self.queue.find_mut(|exchange| exchange.response_end.is_none())
     }
 
     /// Records the error that the response in progress reports; the first one counts.

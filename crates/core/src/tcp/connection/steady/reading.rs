@@ -1,7 +1,7 @@
 //! Parsing of messages on the fast path that do not repeat known bytes: the connection stays on the
 //! fast path while each segment is one whole message.
 
-use crate::app::{ErrorCode, Framer, Label, Mark};
+use crate::app::{ErrorCode, Label, Mark};
 use crate::judge::Gap;
 use crate::model::Sighting;
 use crate::tcp::connection::Connection;
@@ -80,40 +80,32 @@ impl Connection {
         payload: &[u8],
         shared: &mut Shared,
     ) {
-        let Shared { known, names, silence, .. } = shared;
-        let mut framer = std::mem::replace(&mut self.framer, Framer::new(0, false));
+        let Shared { known, names, silence, marks, .. } = shared;
+        let Self { framer, software, .. } = self;
         let mut reading = Reading { start, ..Reading::default() };
-        framer.parse(side, payload, 0, known, &mut |offset, mark| {
-            if let Mark::Software(name) = mark {
-                return names.add(&mut self.software, side, name);
-            }
-            if self.steady.is_some() {
-                if reading.accepts(side, offset, &mark, segment.payload_len) {
-                    return;
-                }
-                self.leave_with(side, segment, reading.marks(side, segment.payload_len), silence);
-            }
-            let at = self.at(side, segment);
-            let position = start + u64::from(offset);
-            pass(&mut self.timeline, &mut self.setup, (side, position, at), mark);
+        marks.clear();
+        framer.parse(side, payload, 0, known, &mut |offset, mark| match mark {
+            Mark::Software(name) => names.add(software, side, name),
+            mark if marks.is_empty()
+                && reading.accepts(side, offset, &mark, segment.payload_len) => {}
+            mark => marks.add(mark, start + u64::from(offset), (false, false)),
         });
-        self.framer = framer;
-        match &mut self.steady {
-            Some(steady) if reading.ended => {
-                if side == Side::Client {
-                    steady.kind = reading.kind;
-                }
-                if self.framer.is_open_ended() {
-                    self.replay(true, silence);
-                    self.steady = None;
-                }
-                return;
+        if marks.is_empty()
+            && reading.ended
+            && let Some(steady) = &mut self.steady
+        {
+            if side == Side::Client {
+                steady.kind = reading.kind;
             }
-            Some(_) => {
-                self.leave_with(side, segment, reading.marks(side, segment.payload_len), silence);
+            if self.framer.is_open_ended() {
+                self.replay(true, silence);
+                self.steady = None;
             }
-            None => {}
+            return;
         }
+        self.leave_with(side, segment, reading.marks(side, segment.payload_len), silence);
+        let at = self.at(side, segment);
+        self.timeline.apply(marks, side, at, &mut self.setup);
         self.streams[side].pass(start + u64::from(segment.payload_len));
         self.timeline.exchanges.touch(Sighting::of(side, segment));
     }
