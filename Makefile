@@ -86,7 +86,7 @@ web: web/node_modules/.package-lock.json ## build the page of `tcpwhy report` fr
 page: web/node_modules/.package-lock.json ## build TARGET/page/tcpwhy.html: tcpwhy in a browser, one file (rustup, clang, node)
 	@scripts/setup.sh page
 	CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS='-C target-feature=+simd128' \
-		cargo build --locked -p tcpwhy-browser --target wasm32-unknown-unknown --profile page
+		cargo build --locked -p tcpwhy-browser --target wasm32-unknown-unknown --profile page $(PAGE_OPTIONS)
 	@mkdir -p $(dir $(PAGE))
 	cd web && node build.mjs --page $(abspath $(CORE)) $(abspath $(PAGE))
 

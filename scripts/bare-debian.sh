@@ -2,10 +2,11 @@
 # Runs a command in a clone of this commit, in a new Debian 12 that has nothing but git, make and the
 # certificates of the Web: what a newcomer's machine has. Whatever the command needs, it installs itself.
 #
-# Usage: bare-debian.sh [--as-user] [--take FILE TO]… COMMAND    such as 'make run && make test'
+# Usage: bare-debian.sh [--as-user] [--rust] [--take FILE TO]… COMMAND    such as 'make run && make test'
 #        bare-debian.sh --possible            whether it can, by its status
 #
 #   --as-user        as an ordinary user who may use sudo
+#   --rust           with this machine's Rust in /opt/rust, read-only; it is not in the search path
 #   --take FILE TO   copy a file of that clone to here when the command has succeeded
 #
 # Needs root, a Debian 12 with debootstrap, and 6 GB. Status: that of the command. How packages are
@@ -17,7 +18,8 @@ cd "$(dirname "$0")/.."
 include=git,make,ca-certificates
 user=root
 
-# In the mount namespace: the new system as a mount, with what it needs of the kernel.
+# prepare ROOT RUST: in the mount namespace, the new system as a mount, with what it needs of the kernel
+# and, unless RUST is empty, that toolchain of this machine.
 prepare() {
     mount --bind "$1" "$1"
     mount --rbind /proc "$1/proc"
@@ -35,10 +37,15 @@ prepare() {
     for stream in 0:stdin 1:stdout 2:stderr; do
         ln -s "/proc/self/fd/${stream%%:*}" "$1/dev/${stream##*:}"
     done
+    if [ -n "$2" ]; then
+        mkdir "$1/opt/rust"
+        mount --bind "$2" "$1/opt/rust"
+        mount -o remount,bind,ro "$1/opt/rust"
+    fi
 }
 
 if [ "${1:-}" = --in-namespace ]; then
-    prepare "$2"
+    prepare "$2" "$6"
     # Unlike in a changed root alone, mount namespaces can be made here, and this machine's files
     # are out of reach.
     cd "$2"
@@ -55,13 +62,18 @@ if [ "${1:-}" = --as-user ]; then
     include+=,sudo
     shift
 fi
+rust=
+if [ "${1:-}" = --rust ]; then
+    rust=$(rustc --print sysroot)
+    shift
+fi
 taken=()
 while [ "${1:-}" = --take ] && [ $# -gt 3 ]; do
     taken+=("$2" "$3")
     shift 3
 done
 if [ $# -ne 1 ]; then
-    echo "usage: $0 [--as-user] [--take FILE TO]… COMMAND | --possible" >&2
+    echo "usage: $0 [--as-user] [--rust] [--take FILE TO]… COMMAND | --possible" >&2
     exit 2
 fi
 if [ "$(. /etc/os-release && echo "$ID${VERSION_ID:-}")" != debian12 ] || [ "$(id -u)" -ne 0 ] ||
@@ -127,7 +139,7 @@ git clone -q --no-local . "$home/tcpwhy"
 chown -R --reference="$home" "$home"
 
 # In the background, so that a signal is obeyed at once.
-unshare --mount --propagation private "$0" --in-namespace "$root" "$user" "${home#"$root"}" "$1" <&0 &
+unshare --mount --propagation private "$0" --in-namespace "$root" "$user" "${home#"$root"}" "$1" "$rust" <&0 &
 wait $!
 for ((at = 0; at < ${#taken[@]}; at += 2)); do
     cp "$home/tcpwhy/${taken[at]}" "${taken[at + 1]}"

@@ -1,11 +1,12 @@
 #!/bin/bash
 # Installs what is missing on Debian and its kin; silent where nothing is.
 #
-# Usage: setup.sh run|build|lint|fuzz|static|test|web|page|platforms|image|fleet|bare…
+# Usage: setup.sh run|build|lint|fuzz|static|test|programs|web|page|platforms|image|fleet|bare…
 #
 #   run     what compiling needs
 #   build   and clang where it can be had, for the kernel hooks
 #   test    what the tests use; without a JDK, whose tests are skipped where there is none
+#   programs  the part of that which the lab and the packages use as well: servers and tools
 #   page    and what compiles for WebAssembly
 #   platforms  what scripts/platforms.sh checks
 #   image   what builds and runs a container image
@@ -96,8 +97,7 @@ for what in "$@"; do
         need musl-gcc musl-tools
         targets+=("$(uname -m)-unknown-linux-musl")
         ;;
-    test)
-        need c++ g++
+    test | programs)
         need nginx nginx-light
         need tcpdump tcpdump
         need tshark tshark
@@ -109,12 +109,15 @@ for what in "$@"; do
         need kill procps
         need dnsmasq dnsmasq-base
         need node nodejs
+        need python3 python3
         # Packaging.
         need dpkg-shlibdeps dpkg-dev
         need strip binutils
         need ip iproute2
         need iptables iptables
         need nft nftables
+        [ "$what" = test ] || continue
+        need c++ g++
         wants_clang=1
         # The Python package is tested, and DuckDB reads the tables of --parquet: as wheels in a venv.
         python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3 python3-venv)
@@ -150,7 +153,7 @@ for what in "$@"; do
         ;;
     bare) need debootstrap debootstrap ;;
     *)
-        echo "usage: setup.sh run|build|lint|fuzz|static|test|web|page|platforms|image|fleet|bare…" >&2
+        echo "usage: setup.sh run|build|lint|fuzz|static|test|programs|web|page|platforms|image|fleet|bare…" >&2
         exit 2
         ;;
     esac

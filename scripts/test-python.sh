@@ -40,9 +40,10 @@ if ! install; then
     [ -z "${CI:-}" ]
     exit
 fi
-# One after the other: built together, the package would have the program's features.
+# One after the other: built together, the package would have the program's features. Beside all other
+# crates it has the features of dependencies that the program has, so these are not built again for it.
 cargo build --locked -p tcpwhy
-cargo build --locked -p tcpwhy-python
+cargo build --locked --workspace --exclude tcpwhy
 [ "${1:-}" != --build ] || exit 0
 # As a wheel would install it, but with the files of the sources.
 package=$target/python-package/tcpwhy
