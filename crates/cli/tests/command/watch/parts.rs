@@ -117,13 +117,14 @@ fn start(place: &mut Place, group: Option<&Group>, program: &[&str]) {
 }
 
 /// Causes of a server's time.
-const CAUSES: [&str; 8] = [
+const CAUSES: [&str; 9] = [
     "server_think",
     "cpu_throttled",
     "cpu_saturation",
     "event_loop_blocked",
     "workers_exhausted",
     "lock_wait",
+    "gc_pause",
     "disk_wait",
     "memory_pressure",
 ];
