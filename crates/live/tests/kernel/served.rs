@@ -51,17 +51,19 @@ fn locked_beside(place: &Place, name: &str) -> Served {
     let server = serve(listener, || drop(lock.lock()));
     let mut client = place.inside(|| TcpStream::connect(at).expect("accepted"));
     client.write_all(b"?").expect("it is sent");
+    // It has its name when it gets a processor the next time, and ends after the request, as the threads of
+    // a virtual machine do.
     let beside = thread::Builder::new().name(name.to_owned()).spawn(|| {
-        // It has its name when it gets a processor the next time.
         thread::sleep(Duration::from_millis(20));
         run_for(Duration::from_millis(60));
+        thread::sleep(Duration::from_millis(400));
     });
-    beside.expect("a thread").join().expect("no panic");
-    thread::sleep(Duration::from_millis(100));
+    thread::sleep(Duration::from_millis(300));
     drop(held);
     client.read_exact(&mut [0]).expect("an answer");
     client.write_all(b".").expect("it is sent");
     server.join().expect("no panic");
+    beside.expect("a thread").join().expect("no panic");
     let [one] = &records(&mut session)[..] else { panic!("one request") };
     one.clone()
 }
