@@ -26,6 +26,7 @@ const WITHOUT_TRACE: &[(Cause, &str)] = &[
     (Cause::LockWait, "src/state/served.rs"),
     (Cause::DiskWait, "src/state/served.rs"),
     (Cause::MemoryPressure, "src/state/served.rs"),
+    (Cause::GcPause, "src/state/served.rs"),
 ];
 
 /// Causes whose file in `findings/causes` is the manual only: packets do not show them.
@@ -38,6 +39,7 @@ const WITHOUT_PROOF: &[Cause] = &[
     Cause::EventLoopBlocked,
     Cause::WorkersExhausted,
     Cause::LockWait,
+    Cause::GcPause,
     Cause::DiskWait,
     Cause::MemoryPressure,
 ];

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::hsperfdata::Counters;
+
 /// A running JVM.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Jvm {
@@ -11,6 +13,8 @@ pub struct Jvm {
     pub properties: BTreeMap<String, String>,
     /// Main class or archive.
     pub main: String,
+    /// What it collected during the sample; `None` where it publishes no counters.
+    pub collected: Option<Counters>,
 }
 
 /// Reads the command line and the variables that add flags. The launcher takes `JDK_JAVA_OPTIONS`
@@ -45,7 +49,7 @@ pub fn parse(pid: u32, arguments: &[String], environment: &[(String, String)]) -
         let (name, value) = flag.split_once('=').unwrap_or((flag, ""));
         Some((name.to_owned(), value.to_owned()))
     });
-    Jvm { pid, properties: properties.collect(), main }
+    Jvm { pid, properties: properties.collect(), main, collected: None }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 pub mod database;
 pub mod entry;
 pub mod facts;
+pub mod hsperfdata;
 pub mod judge;
 pub mod jvm;
 pub mod nginx;

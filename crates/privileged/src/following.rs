@@ -195,6 +195,7 @@ fn parts(it: &hooks::Served, workers: usize) -> Parts {
         parts.add(Part::CpuWait, did.runnable_ns);
         parts.add(Part::Throttled, did.throttled_ns);
         parts.add(Part::Lock, did.locked_ns);
+        parts.add(Part::Collector, did.stopped_ns);
         parts.add(Part::Disk, did.disk_ns);
         parts.add(Part::Memory, did.memory_ns);
     };
@@ -214,8 +215,14 @@ fn parts(it: &hooks::Served, workers: usize) -> Parts {
             parts.add(Part::Sleep, before.sleeping_ns);
             parts.add(Part::OtherCall, before.other_ns);
         }
-        (None, true) => parts.add(Part::NoWorkerFree, it.read_ns - it.ready_ns),
-        (None, false) => parts.add(Part::Unread, it.read_ns - it.ready_ns),
+        // Whoever was to read it, none of the machine's threads could while it stood still.
+        (None, no_worker_free) => {
+            let rest = if no_worker_free { Part::NoWorkerFree } else { Part::Unread };
+            let unread_ns = it.read_ns - it.ready_ns;
+            let stopped_ns = it.unread_stopped_ns.min(unread_ns);
+            parts.add(Part::Collector, stopped_ns);
+            parts.add(rest, unread_ns - stopped_ns);
+        }
     }
     match it.serving {
         Some(did) => {
@@ -249,6 +256,7 @@ mod tests {
             memory_ns: each_ns,
             sleeping_ns: each_ns,
             other_ns: 0,
+            stopped_ns: 0,
         };
         hooks::Served {
             flow,
@@ -260,6 +268,7 @@ mod tests {
             read_ns: 1_450,
             written_ns: 3_250,
             unread: unread.then(|| did(50)),
+            unread_stopped_ns: 0,
             serving: serving.then(|| did(200)),
             others_ns: if serving { 150 } else { 0 },
             is_handed_over: false,
@@ -279,6 +288,23 @@ mod tests {
         let parts = parts(&hooked(true, true), 1);
         assert_eq!((parts.of(Part::Running), parts.of(Part::OtherRequests)), (250, 250));
         assert_eq!((parts.of(Part::Throttled), parts.of(Part::Others)), (250, 200));
+    }
+
+    #[test]
+    fn time_in_which_the_machine_stood_still_is_the_collectors() {
+        let mut one = hooks::Served { unread_stopped_ns: 300, ..hooked(false, true) };
+        let parts_of = |it: &hooks::Served| parts(it, 2);
+        let parts = parts_of(&one);
+        assert_eq!((parts.of(Part::Collector), parts.of(Part::Unread)), (300, 150));
+        one.unread = hooked(true, true).unread;
+        let parts = parts_of(&one);
+        assert_eq!(parts.of(Part::Collector), 0, "what the reader did is known");
+        if let Some(did) = &mut one.serving {
+            (did.locked_ns, did.stopped_ns) = (0, 200);
+        }
+        let parts = parts_of(&one);
+        assert_eq!((parts.of(Part::Collector), parts.of(Part::Lock)), (200, 50));
+        assert_eq!(parts.total_ns(), 2_250);
     }
 
     #[test]

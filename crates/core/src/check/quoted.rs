@@ -82,6 +82,7 @@ pub(super) const OF_STATE: &[&str] = &[
     "disk_wait_ns",
     "drops",
     "lock_wait_ns",
+    "gc_pause_ns",
     "loop_busy_ns",
     "max",
     "memory_wait_ns",

@@ -273,6 +273,10 @@ causes! {
     LockWait = "lock_wait" {
         family: Application, owners: &[Owner::Server], culprit: Server, witness: Server, ..FAULT
     }
+    /// Requests that wait while a virtual machine stops its threads to collect garbage.
+    GcPause = "gc_pause" {
+        family: Application, owners: &[Owner::Server], culprit: Server, witness: Server, ..FAULT
+    }
     /// Requests that wait for block I/O.
     DiskWait = "disk_wait" {
         family: Host, owners: &[Owner::Server], culprit: Server, witness: Server, ..FAULT

@@ -31,6 +31,8 @@ pub enum Part {
     Others,
     /// Blocked in a lock.
     Lock,
+    /// Blocked in a lock while its virtual machine stood still, as it does to collect garbage.
+    Collector,
     /// Blocked in block I/O, fsync or a call on a file.
     Disk,
     /// Blocked in page faults, reclaim or swap.
@@ -58,6 +60,7 @@ impl Part {
             Self::Throttled => "stopped by its CPU quota",
             Self::Others => "waiting for others",
             Self::Lock => "waiting for a lock",
+            Self::Collector => "stopped by the garbage collector",
             Self::Disk => "waiting for the disk",
             Self::Memory => "waiting for memory",
             Self::Sleep => "sleeping",
@@ -77,6 +80,7 @@ impl Part {
             Self::OtherRequests => Some((Cause::EventLoopBlocked, "loop_busy_ns")),
             Self::NoWorkerFree => Some((Cause::WorkersExhausted, "workers_busy_ns")),
             Self::Lock => Some((Cause::LockWait, "lock_wait_ns")),
+            Self::Collector => Some((Cause::GcPause, "gc_pause_ns")),
             Self::Disk => Some((Cause::DiskWait, "disk_wait_ns")),
             Self::Memory => Some((Cause::MemoryPressure, "memory_wait_ns")),
             _ => None,
@@ -94,7 +98,7 @@ impl Part {
 }
 
 /// The parts that a finding of another one rules out, in the order of its manual.
-const LOOK_ALIKES: [Part; 9] = [
+const LOOK_ALIKES: [Part; 10] = [
     Part::Running,
     Part::Others,
     Part::Throttled,
@@ -102,6 +106,7 @@ const LOOK_ALIKES: [Part; 9] = [
     Part::OtherRequests,
     Part::NoWorkerFree,
     Part::Lock,
+    Part::Collector,
     Part::Disk,
     Part::Memory,
 ];
@@ -403,6 +408,7 @@ mod tests {
             (Part::OtherRequests, Cause::EventLoopBlocked),
             (Part::NoWorkerFree, Cause::WorkersExhausted),
             (Part::Lock, Cause::LockWait),
+            (Part::Collector, Cause::GcPause),
             (Part::Disk, Cause::DiskWait),
             (Part::Memory, Cause::MemoryPressure),
         ];
@@ -411,7 +417,7 @@ mod tests {
                 weighed(&vec![served(&[(part, 50), (Part::Others, 37), (Part::OtherCall, 13)]); 3]);
             assert_eq!(half.cause, cause);
             let ruled_out: Vec<Cause> = half.ruled_out.iter().map(|it| it.cause).collect();
-            assert_eq!(ruled_out.len(), 7, "all but itself and the wait for others: {ruled_out:?}");
+            assert_eq!(ruled_out.len(), 8, "all but itself and the wait for others: {ruled_out:?}");
             assert!(!ruled_out.contains(&cause) && !ruled_out.contains(&Cause::UpstreamWait));
             let words = findings::words(cause, Language::English);
             let has_sentence = |it: &RuledOut| words.why_not(it.cause, it.why).is_some();

@@ -112,6 +112,7 @@ const ALWAYS: &[(Cause, usize, &str)] = &[
     (Cause::DnsSlow, 1, "the answer was late at the resolver, which has to ask the zone's servers"),
     (Cause::EventLoopBlocked, 1, "the hooks saw one thread work while requests waited"),
     (Cause::FastRecovery, 2, "segments were dropped: shorter bursts overflow fewer queues"),
+    (Cause::GcPause, 2, "the virtual machine was seen to stop its threads"),
     (Cause::Http100Continue, 1, "the header was seen to ask"),
     (Cause::IdleFlowDropped, 5, "the flow was idle, and then its packets were dropped"),
     (Cause::IdleReset, 2, "the connection was idle, and then reset"),

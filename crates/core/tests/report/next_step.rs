@@ -38,6 +38,7 @@ fn culprits(cause: Cause) -> &'static [Role] {
         | Cause::EventLoopBlocked
         | Cause::WorkersExhausted
         | Cause::LockWait
+        | Cause::GcPause
         | Cause::DiskWait
         | Cause::MemoryPressure => &[Role::Server],
         Cause::ClientThink | Cause::PortExhaustion | Cause::DnsSearch => &[Role::Client],

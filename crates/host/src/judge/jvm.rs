@@ -1,14 +1,17 @@
 //! Flags of running JVMs.
 
 use tcpwhy_core::model::Cause;
+use tcpwhy_core::model::units::{counted, duration, share};
 
 use super::{Check, nagle};
 use crate::entry::{Change, Entry, Layer};
-use crate::facts::{Facts, reported};
+use crate::facts::{Facts, reported, state};
+use crate::hsperfdata::Counters;
 use crate::jvm::Jvm;
 
 pub const CHECKS: &[Check] = &[
     Check { id: "jvm_httpserver_nodelay", layer: Layer::Application, judge: nodelay },
+    Check { id: "gc_pause", layer: Layer::Application, judge: collections },
     Check { id: "jvm_settings", layer: Layer::Application, judge: settings },
 ];
 
@@ -52,15 +55,68 @@ fn name(jvm: &Jvm) -> String {
     }
 }
 
+/// Share of the sample that collections stop a JVM for, from which on it is named: what G1 itself aims
+/// at most for (`-XX:GCTimeRatio=12`: one part in 13).
+const PAUSED_SHARE_MIN: f64 = 1.0 / 13.0;
+/// Collections of the sample from which on that share is no accident of one of them.
+const COLLECTIONS_MIN: u64 = 2;
+
+fn collections(check: &Check, facts: &Facts) -> Vec<Entry> {
+    let listens = |it: &&Jvm| {
+        let processes = facts.sockets.listeners.iter().filter_map(|it| it.process.as_ref());
+        processes.into_iter().any(|process| process.pid == it.pid)
+    };
+    let servers = facts.jvms.iter().filter(listens);
+    servers
+        .map(|jvm| {
+            let what = format!("garbage collection of {}", name(jvm));
+            let why = "a JVM that collects garbage stops the threads that serve requests";
+            match &jvm.collected {
+                Some(collected) => judged(check, facts, collected, check.entry(what, "", why)),
+                None => check.entry(what, "not shown (no hsperfdata)", why),
+            }
+        })
+        .collect()
+}
+
+/// Completes the entry of one JVM.
+fn judged(check: &Check, facts: &Facts, collected: &Counters, entry: Entry) -> Entry {
+    let over_ns = facts.growth.over_ns.max(1);
+    let part = (collected.paused_ns as f64 / over_ns as f64).min(1.0);
+    let number = counted(collected.collections, "collection", "collections");
+    let value = format!(
+        "it stood still for {} of {} ({}), in {number} (by {})",
+        duration(collected.paused_ns),
+        duration(over_ns),
+        share(part),
+        collected.collectors.join(", ")
+    );
+    let entry = check.entry(entry.what, value.clone(), entry.why);
+    if part < PAUSED_SHARE_MIN || collected.collections < COLLECTIONS_MIN {
+        return entry;
+    }
+    let mut evidence = vec![state(value)];
+    let own = [Cause::GcPause, Cause::ServerThink];
+    evidence.extend(reported(facts.own_findings(&own)));
+    let change = Change::look(
+        "find what fills the heap: `jcmd PID GC.heap_info`, `jstat -gcutil PID 1000`, `-Xlog:gc*`; \
+         a larger heap (-Xmx), G1 or ZGC in place of Serial and Parallel, or less allocation",
+    );
+    entry.explains(&own, evidence).change(change)
+}
+
 fn settings(check: &Check, facts: &Facts) -> Vec<Entry> {
     let entries = facts.jvms.iter().map(|jvm| {
         let set = SHOWN.iter().filter_map(|&name| Some((name, jvm.properties.get(name)?)));
         let set: Vec<_> = set.map(|(name, value)| format!("-D{name}={value}")).collect();
+        let version = jvm.collected.as_ref().map(|it| it.version.as_str());
+        let version = version.filter(|it| !it.is_empty());
+        let version = version.map(|it| format!("Java {it}: ")).unwrap_or_default();
         let value =
             if set.is_empty() { "no network flag is set".to_owned() } else { set.join(" ") };
         let why = "a JVM keeps names that it resolved for networkaddress.cache.ttl (30 s by \
                    default, for ever under a security manager), and tries IPv6 first";
-        let entry = check.entry(format!("flags of {}", name(jvm)), value, why);
+        let entry = check.entry(format!("flags of {}", name(jvm)), version + &value, why);
         let names_fail = facts.own_findings(&[Cause::DnsFailure]);
         let caches_nothing = SHOWN[2..]
             .iter()
@@ -100,6 +156,29 @@ mod tests {
             half_open: 0,
         });
         facts
+    }
+
+    #[test]
+    fn a_jvm_that_collects_for_more_than_it_aims_at_is_named() {
+        let mut facts = facts(&["java", "-jar", "/srv/app.jar"]);
+        let mut collect = |paused_ns, collections| {
+            let version = "17.0.15".to_owned();
+            let collectors = vec!["Copy".to_owned()];
+            let collected = Counters { paused_ns, collections, collectors, version };
+            facts.jvms[0].collected = Some(collected);
+            loud(&facts)
+        };
+        assert_eq!(collect(150_000_000, 10), [], "7 % of 2 s");
+        assert_eq!(collect(800_000_000, 1), [], "one collection");
+        let [entry] = &collect(800_000_000, 2)[..] else { panic!("one entry") };
+        assert_eq!(entry.check, "gc_pause");
+        assert_eq!(
+            entry.value,
+            "it stood still for 800 ms of 2 s (40 %), in 2 collections (by Copy)"
+        );
+        assert_eq!(entry.explains, [Cause::GcPause, Cause::ServerThink]);
+        facts.sockets.listeners.clear();
+        assert_eq!(loud(&facts), [], "it serves nobody");
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod counters;
 mod database;
 mod device;
 mod filter;
+mod jvm;
 mod nginx;
 mod pressure;
 pub mod program;
@@ -22,7 +23,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::facts::{Facts, UdpDrops, Unread};
-use super::jvm;
+use super::jvm::parse;
 use super::place::AuditedNamespace;
 use super::sockets::program;
 use super::sysctl::Sysctls;
@@ -52,6 +53,7 @@ fn inside(place: &AuditedNamespace, netns: &Netns, sample: Duration) -> Result<F
     let holders_before = Holders::read(None);
     let rules_before = filter::read();
     let mut working = work::Watched::begin(&holders_before, netns.inode);
+    let collected_before = jvm::counters(&holders_before, netns.inode);
     let mut watched = sockets::Watched::begin()?;
     let (before, _) = counters::read();
     let began = Instant::now();
@@ -76,6 +78,7 @@ fn inside(place: &AuditedNamespace, netns: &Netns, sample: Duration) -> Result<F
     }
     facts.programs = program::read(&holders, netns.inode);
     let processes: Vec<_> = facts.programs.iter().map(|it| it.process.clone()).collect();
+    let mut collected_after = jvm::counters(&holders, netns.inode);
     // Before the devices: their /sys hides the control groups.
     facts.work = working.end(&processes, &facts.sockets.served);
     device::complete(&mut facts, netns, &interrupts_before, &interrupts_after);
@@ -88,8 +91,12 @@ fn inside(place: &AuditedNamespace, netns: &Netns, sample: Duration) -> Result<F
     facts.own_roots =
         nginx.filter(|it| is_same_file(it.pid, &it.config)).map(|it| it.pid).collect();
     let javas = facts.programs.iter().filter(|it| it.process.command == "java");
-    facts.jvms =
-        javas.map(|it| jvm::parse(it.process.pid, &it.arguments, &it.environment)).collect();
+    facts.jvms = javas.map(|it| parse(it.process.pid, &it.arguments, &it.environment)).collect();
+    for jvm in &mut facts.jvms {
+        let after = collected_after.remove(&jvm.pid);
+        let both = after.zip(collected_before.get(&jvm.pid));
+        jvm.collected = both.map(|(after, before)| after.since(before));
+    }
     facts.databases = database::read(&facts.programs);
     facts.resolver = resolver::read(place);
     facts.next_hops = next_hops(&facts);

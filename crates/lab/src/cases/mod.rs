@@ -17,6 +17,7 @@ mod host_work;
 mod http2_flow_control;
 mod http_100_continue;
 mod jdk_httpserver;
+mod jvm_gc;
 mod loss;
 mod mixture;
 mod nagle_servers;
@@ -95,6 +96,7 @@ pub const CASES: &[Case] = &[
     host_work::LOCK,
     host_work::DISK,
     host_work::PAGES,
+    jvm_gc::CASE,
     tls::FULL,
     tls::LARGE_CHAIN,
     syn_flood::CASE,

@@ -143,6 +143,7 @@ struct task_struct {
     unsigned long nvcsw;
     int pid;
     int tgid;
+    char comm[16];
     unsigned in_iowait : 1;
     _Bool throttled;
     struct sched_entity se;

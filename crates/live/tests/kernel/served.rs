@@ -43,6 +43,46 @@ fn records(session: &mut Session) -> Vec<Served> {
         .collect()
 }
 
+/// The record of a request that waits for a lock, while a thread of this name runs for 60 ms of that.
+fn locked_beside(place: &Place, name: &str) -> Served {
+    let (listener, at, mut session) = served(place);
+    let lock: &'static Mutex<()> = Box::leak(Box::default());
+    let held = lock.lock().expect("a lock");
+    let server = serve(listener, || drop(lock.lock()));
+    let mut client = place.inside(|| TcpStream::connect(at).expect("accepted"));
+    client.write_all(b"?").expect("it is sent");
+    // It has its name when it gets a processor the next time, and ends after the request, as the threads of
+    // a virtual machine do.
+    let beside = thread::Builder::new().name(name.to_owned()).spawn(|| {
+        thread::sleep(Duration::from_millis(20));
+        run_for(Duration::from_millis(60));
+        thread::sleep(Duration::from_millis(400));
+    });
+    thread::sleep(Duration::from_millis(300));
+    drop(held);
+    client.read_exact(&mut [0]).expect("an answer");
+    client.write_all(b".").expect("it is sent");
+    server.join().expect("no panic");
+    beside.expect("a thread").join().expect("no panic");
+    let [one] = &records(&mut session)[..] else { panic!("one request") };
+    one.clone()
+}
+
+#[test]
+fn a_lock_is_stopped_time_while_the_collector_of_a_virtual_machine_runs() {
+    let Some(place) = Place::new("stopped") else { return };
+    for name in ["VM Thread", "GC Thread#0"] {
+        let did = locked_beside(&place, name).serving.expect("its own thread answered");
+        assert!((59..150).contains(&(did.stopped_ns / MS)), "{did:?}");
+        assert!(did.locked_ns >= 100 * MS, "the rest is the lock's: {did:?}");
+    }
+    for name in ["G1 Conc#0", "worker"] {
+        let did = locked_beside(&place, name).serving.expect("its own thread answered");
+        assert_eq!(did.stopped_ns, 0, "{did:?}");
+        assert!(did.locked_ns >= 160 * MS, "{did:?}");
+    }
+}
+
 fn run_for(time: Duration) {
     let began = Instant::now();
     while began.elapsed() < time {

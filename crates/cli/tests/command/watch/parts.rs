@@ -117,13 +117,14 @@ fn start(place: &mut Place, group: Option<&Group>, program: &[&str]) {
 }
 
 /// Causes of a server's time.
-const CAUSES: [&str; 8] = [
+const CAUSES: [&str; 9] = [
     "server_think",
     "cpu_throttled",
     "cpu_saturation",
     "event_loop_blocked",
     "workers_exhausted",
     "lock_wait",
+    "gc_pause",
     "disk_wait",
     "memory_pressure",
 ];
@@ -263,6 +264,62 @@ fn too_few_workers_are_named_and_enough_of_them_are_none() {
             assert_eq!((&parts["largest"], &*named), (&largest.into(), cause), "{parts}");
         });
     }
+}
+
+/// A server of one thread for each connection that keeps 100 MB, and allocates 6 MB for each request.
+const COLLECTS: &str = r#"
+import java.io.*;
+import java.net.*;
+public class Collects {
+    static Object[] kept = new Object[100_000_000 / 64];
+    static volatile byte[] last;
+    public static void main(String[] args) throws IOException {
+        for (int at = 0; at < kept.length; at++) kept[at] = new byte[40];
+        System.gc();
+        ServerSocket listener = new ServerSocket(8090, 50, InetAddress.getByName("127.0.0.1"));
+        while (true) {
+            Socket connection = listener.accept();
+            new Thread(() -> serve(connection)).start();
+        }
+    }
+    static void serve(Socket connection) {
+        byte[] head = "HTTP/1.1 200 OK
+Content-Length: 5000
+
+".getBytes();
+        byte[] answer = java.util.Arrays.copyOf(head, head.length + 5000);
+        java.util.Arrays.fill(answer, head.length, answer.length, (byte) 'x');
+        try {
+            byte[] request = new byte[4096];
+            while (connection.getInputStream().read(request) > 0) {
+                for (int at = 0; at < 100; at++) last = new byte[1 << 16];
+                connection.getOutputStream().write(answer);
+            }
+        } catch (IOException gone) {
+        }
+    }
+}
+"#;
+
+#[test]
+fn a_java_heap_that_is_full_is_named_and_a_large_one_is_not() {
+    if !tcpwhy_testing::installed("javac") {
+        return;
+    }
+    let served = |heap: &str| {
+        let mut place = Place::new()?;
+        let path = place.folder.join("Collects.java");
+        std::fs::write(&path, COLLECTS).expect("a file");
+        let (path, heap) =
+            (path.display().to_string(), [format!("-Xms{heap}"), format!("-Xmx{heap}")]);
+        start(&mut place, None, &["java", "-XX:+UseSerialGC", &heap[0], &heap[1], &path]);
+        Some(watched(&place, load(&place, 2)))
+    };
+    let _alone = tcpwhy_testing::alone();
+    let Some((full, cause)) = served("140m") else { return };
+    assert_eq!((&full["largest"], &*cause), (&"collector".into(), "gc_pause"), "{full}");
+    let Some((roomy, cause)) = served("2g") else { return };
+    assert_ne!(cause, "gc_pause", "{roomy}");
 }
 
 #[test]

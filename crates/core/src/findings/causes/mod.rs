@@ -281,6 +281,7 @@ rows! {
     EventLoopBlocked "event_loop_blocked.md" {}
     WorkersExhausted "workers_exhausted.md" {}
     LockWait "lock_wait.md" {}
+    GcPause "gc_pause.md" {}
     DiskWait "disk_wait.md" {}
     MemoryPressure "memory_pressure.md" {}
 }

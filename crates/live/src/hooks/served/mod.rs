@@ -6,10 +6,13 @@ use super::flow::{FLOW_BYTES, Fields, Flow};
 use super::object::Object;
 
 /// `struct served_record` in served.h.
-const RECORD_BYTES: usize = 304;
+const RECORD_BYTES: usize = 328;
 /// `struct thread` and `struct served_socket` in served.bpf.c.
-const THREAD_BYTES: usize = 344;
-const SOCKET_BYTES: usize = 376;
+const THREAD_BYTES: usize = 376;
+const SOCKET_BYTES: usize = 424;
+/// `struct standstill` and the process of a thread in collector.h.
+const STANDSTILL_BYTES: usize = 24;
+const PROCESS_BYTES: usize = 4;
 /// `READER_KNOWN`, `CHAIN_KNOWN`, `HANDED_OVER` and `NO_WORKER` of its flags.
 const READER_KNOWN: u32 = 1;
 const CHAIN_KNOWN: u32 = 2;
@@ -40,6 +43,9 @@ pub struct States {
     pub sleeping_ns: u64,
     /// Blocked in another call.
     pub other_ns: u64,
+    /// Blocked in futex or a lock while its Java virtual machine stood still: the machine's own
+    /// threads, which collect garbage meanwhile, were not blocked.
+    pub stopped_ns: u64,
 }
 
 impl States {
@@ -55,6 +61,7 @@ impl States {
             memory_ns: fields.u64(),
             sleeping_ns: fields.u64(),
             other_ns: fields.u64(),
+            stopped_ns: fields.u64(),
         }
     }
 
@@ -70,6 +77,7 @@ impl States {
             self.memory_ns,
             self.sleeping_ns,
             self.other_ns,
+            self.stopped_ns,
         ]
         .into_iter()
         .fold(0, u64::saturating_add)
@@ -99,6 +107,9 @@ pub struct Served {
     /// Times of the reader by state until it read. `None` if it is not known that early: it never read on
     /// this connection, nor did it read last on another one of the same port.
     pub unread: Option<States>,
+    /// Time for which the reader's Java virtual machine stood still from ready to read, ns; 0 where it
+    /// is not known.
+    pub unread_stopped_ns: u64,
     /// Times by state, from the read to the answer, of the threads that had the request in their hands.
     /// `None` where another thread answered than the one that read, and no chain of wake-ups leads
     /// from one to the other.
@@ -119,6 +130,8 @@ pub struct Served {
 pub(super) fn clear(object: &mut Object) {
     object.clear::<4, THREAD_BYTES>("threads");
     object.clear::<8, SOCKET_BYTES>("sockets");
+    object.clear::<4, STANDSTILL_BYTES>("standstills");
+    object.clear::<4, PROCESS_BYTES>("collecting");
 }
 
 pub(super) fn parse(record: &[u8]) -> Option<Served> {
@@ -128,6 +141,7 @@ pub(super) fn parse(record: &[u8]) -> Option<Served> {
     let flags = fields.u32();
     let (ready_ns, read_ns, written_ns) = (fields.u64(), fields.u64(), fields.u64());
     let unread = States::parse(&mut fields);
+    let unread_stopped_ns = fields.u64();
     let serving = States::parse(&mut fields);
     let others_ns = fields.u64();
     let peer_ns = fields.u64();
@@ -150,6 +164,7 @@ pub(super) fn parse(record: &[u8]) -> Option<Served> {
         read_ns,
         written_ns,
         unread: Some(unread).filter(|it| sums_to(it, READER_KNOWN, read_ns - ready_ns)),
+        unread_stopped_ns: unread_stopped_ns.min(read_ns - ready_ns),
         serving,
         others_ns: others_ns.min(running_ns),
         is_handed_over: flags & HANDED_OVER != 0,
@@ -162,11 +177,16 @@ pub(super) fn parse(record: &[u8]) -> Option<Served> {
 mod tests {
     use super::*;
 
-    fn record(unread_ns: [u64; 9], serving_ns: [u64; 9], flags: u32) -> Vec<u8> {
+    fn record(unread_ns: [u64; 10], serving_ns: [u64; 10], flags: u32) -> Vec<u8> {
         let mut bytes = vec![0; RECORD_BYTES];
         bytes[37] = 4;
         bytes[68..72].copy_from_slice(&flags.to_ne_bytes());
-        let numbers = [100_u64, 150, 400].into_iter().chain(unread_ns).chain(serving_ns).chain([7]);
+        let numbers = [100_u64, 150, 400]
+            .into_iter()
+            .chain(unread_ns)
+            .chain([30])
+            .chain(serving_ns)
+            .chain([7]);
         for (at, number) in (72..).step_by(8).zip(numbers) {
             bytes[at..at + 8].copy_from_slice(&number.to_ne_bytes());
         }
@@ -175,13 +195,16 @@ mod tests {
 
     #[test]
     fn times_that_do_not_sum_are_unknown() {
-        let (unread, serving) = ([50, 0, 0, 0, 0, 0, 0, 0, 0], [5, 0, 0, 200, 0, 0, 0, 0, 45]);
+        let (unread, serving) =
+            ([50, 0, 0, 0, 0, 0, 0, 0, 0, 0], [5, 0, 0, 200, 0, 0, 0, 0, 15, 30]);
         let all = READER_KNOWN | CHAIN_KNOWN;
         let served = parse(&record(unread, serving, all)).unwrap();
         assert_eq!(served.unread.unwrap().running_ns, 50);
-        assert_eq!(served.serving.unwrap().awaiting_ns, 200);
+        let did = served.serving.unwrap();
+        assert_eq!((did.awaiting_ns, did.stopped_ns), (200, 30));
+        assert_eq!(served.unread_stopped_ns, 30);
         assert_eq!((served.others_ns, served.peer), (5, None), "no more than it ran");
-        let torn = parse(&record([51, 0, 0, 0, 0, 0, 0, 0, u64::MAX], serving, all)).unwrap();
+        let torn = parse(&record([51, 0, 0, 0, 0, 0, 0, 0, u64::MAX, 0], serving, all)).unwrap();
         assert_eq!((torn.unread, torn.serving.is_some()), (None, true));
         let unknown = parse(&record(unread, serving, 0)).unwrap();
         assert_eq!((unknown.unread, unknown.serving, unknown.others_ns), (None, None, 0));

@@ -12,8 +12,10 @@
 // the writer is no end of such a chain, the record says so.
 #include "served.h"
 #include "../ring.h"
+#include "calls.h"
+#include "collector.h"
 
-enum { MSG_PEEK = 2, UNINTERRUPTIBLE = 2, IN_NO_CALL = -1 };
+enum { MSG_PEEK = 2 };
 
 // Requests that are answered faster are not recorded. Set before the program is loaded.
 const volatile u64 scope_slow_ns = 0;
@@ -30,6 +32,7 @@ struct thread {
     u32 pid;
     u32 state;
     u64 since_ns; // the state began
+    u64 stood_still_ns; // of its process until then, while LOCKED
     struct times times; // before that
     // The request that another thread handed over by waking this one; 0: none.
     u64 carries;
@@ -47,7 +50,7 @@ struct thread {
     // It last waited without a request in its hands until then; while it does so, all ones.
     u64 busy_since_ns;
 };
-_Static_assert(sizeof(struct thread) == 344, "served/mod.rs: THREAD_BYTES");
+_Static_assert(sizeof(struct thread) == 376, "served/mod.rs: THREAD_BYTES");
 
 struct {
     __uint(type, MAP_HASH);
@@ -66,6 +69,10 @@ struct served_socket {
     u32 stage;
     u32 reader;
     u32 guessed; // the thread whose times `at_ready` are; 0: none
+    u32 stopping; // the process whose `stood_still_ns` it is; 0: unknown
+    u32 more_padding;
+    u64 stood_still_ns; // at ready
+    u64 unread_stopped_ns;
     u64 ready_ns;
     u64 next_ready_ns; // of data that came after the read; 0: none
     u64 read_ns;
@@ -80,7 +87,7 @@ struct served_socket {
     u64 peer_ns;
     struct flow peer;
 };
-_Static_assert(sizeof(struct served_socket) == 376, "served/mod.rs: SOCKET_BYTES");
+_Static_assert(sizeof(struct served_socket) == 424, "served/mod.rs: SOCKET_BYTES");
 
 struct {
     __uint(type, MAP_HASH);
@@ -112,21 +119,37 @@ struct {
     __type(value, struct served_record);
 } scratch SEC(".maps");
 
+// Adds the time since the state of a thread began.
+INLINE void add_present(struct thread *thread, u64 now, struct times *to) {
+    u32 state = thread->state;
+    if (state >= STATES || now <= thread->since_ns)
+        return;
+    u64 lasted = now - thread->since_ns;
+    if (state == LOCKED) {
+        // One that waits for a lock while its machine stands still is stopped, whoever holds the lock.
+        u64 until = stood_still_ns(thread->pid, now), before = thread->stood_still_ns;
+        u64 stopped = until > before ? until - before : 0;
+        if (stopped > lasted)
+            stopped = lasted;
+        to->ns[STOPPED] += stopped;
+        lasted -= stopped;
+    }
+    to->ns[state] += lasted;
+}
+
 INLINE void advance(struct thread *thread, u64 now, u32 state) {
-    u32 old = thread->state;
-    if (old < STATES && now > thread->since_ns)
-        thread->times.ns[old] += now - thread->since_ns;
+    add_present(thread, now, &thread->times);
     thread->since_ns = now;
     thread->state = state;
+    if (state == LOCKED)
+        thread->stood_still_ns = stood_still_ns(thread->pid, now);
 }
 
 // The times of a thread until now. It may run on another processor meanwhile: then they may not sum
 // to the time between two readings, which the process sees.
 INLINE void read_times(struct thread *thread, u64 now, struct times *to) {
     *to = thread->times;
-    u32 state = thread->state;
-    if (state < STATES && now > thread->since_ns)
-        to->ns[state] += now - thread->since_ns;
+    add_present(thread, now, to);
 }
 
 // to = now - before
@@ -140,82 +163,6 @@ INLINE void add(struct times *to, struct times *more) {
 #pragma unroll
     for (u32 state = 0; state < STATES; state++)
         to->ns[state] += more->ns[state];
-}
-
-// Number of the call that a thread of 64 bits is in; IN_NO_CALL outside of one.
-INLINE s32 call_of(struct task_struct *task) {
-    void *registers = bpf_task_pt_regs(task);
-    if (!registers)
-        return IN_NO_CALL;
-#if defined(__TARGET_ARCH_x86)
-    return READ(((struct pt_regs *)registers)->orig_ax);
-#else
-    return READ(((struct pt_regs *)registers)->syscallno);
-#endif
-}
-
-#if defined(__TARGET_ARCH_x86)
-#define CALL(x86, arm64) case x86
-#elif defined(__TARGET_ARCH_arm64)
-#define CALL(x86, arm64) case arm64
-#else
-#error "the system calls of this architecture are not known"
-#endif
-
-// Returns the state of a thread that leaves its processor, by the call in which it waits.
-INLINE u32 blocked_state(struct task_struct *task, u32 prev_state) {
-    s32 call = call_of(task);
-    if (call == IN_NO_CALL)
-        return ON_MEMORY;
-    if (READ_BITS(task, in_iowait))
-        return ON_DISK;
-    switch (call) {
-    CALL(202, 98): // futex
-    CALL(449, 449): // futex_waitv
-    CALL(73, 32): // flock
-    CALL(72, 25): // fcntl: record locks
-    CALL(65, 193): // semop
-    CALL(220, 192): // semtimedop
-        return LOCKED;
-    CALL(35, 101): // nanosleep
-    CALL(230, 115): // clock_nanosleep
-        return SLEEPING;
-    CALL(74, 82): // fsync
-    CALL(75, 83): // fdatasync
-    CALL(277, 84): // sync_file_range
-    CALL(26, 227): // msync
-        return ON_DISK;
-    CALL(9, 222): // mmap
-    CALL(10, 226): // mprotect
-    CALL(11, 215): // munmap
-    CALL(12, 214): // brk
-    CALL(28, 233): // madvise
-        return ON_MEMORY;
-    }
-    if (prev_state & UNINTERRUPTIBLE)
-        return ON_DISK;
-    switch (call) {
-    CALL(0, 63): // read
-    CALL(19, 65): // readv
-    CALL(45, 207): // recvfrom
-    CALL(47, 212): // recvmsg
-    CALL(299, 243): // recvmmsg
-    CALL(42, 203): // connect
-    CALL(43, 202): // accept
-    CALL(288, 242): // accept4
-    CALL(271, 73): // ppoll
-    CALL(270, 72): // pselect6
-    CALL(281, 22): // epoll_pwait
-    CALL(441, 441): // epoll_pwait2
-    CALL(426, 426): // io_uring_enter
-#if defined(__TARGET_ARCH_x86)
-    case 7: // poll
-    case 23: // select
-    case 232: // epoll_wait
-#endif
-        return AWAITING;
-    }
-    return ELSEWHERE;
 }
 
 // Whether the quota of its control group stopped a thread that could run: a thread by itself (Linux
@@ -249,10 +196,14 @@ int sched_switch(u64 *ctx) {
     u32 left = prev->pid, came = next->pid;
     struct thread *thread = bpf_map_lookup_elem(&threads, &left);
     u64 now = 0;
+    // Preempted while it was going to block: it is still in its run queue.
+    int can_run = prev_state == 0 || (u8)ctx[0];
+    if (!can_run && is_collector(prev))
+        collector_blocked(prev, now = bpf_ktime_get_ns(), prev_state);
+    if (is_collector(next))
+        collector_active(next, now = now ? now : bpf_ktime_get_ns());
     if (left && thread) {
-        now = bpf_ktime_get_ns();
-        // Preempted while it was going to block: it is still in its run queue.
-        int can_run = prev_state == 0 || (u8)ctx[0];
+        now = now ? now : bpf_ktime_get_ns();
         u32 state = RUNNABLE;
         if (!can_run)
             state = blocked_state(prev, prev_state);
@@ -314,6 +265,11 @@ int sched_waking(u64 *ctx) {
     struct thread *woken = bpf_map_lookup_elem(&threads, &tid);
     struct thread *waker = 0;
     u32 waker_tid = id;
+    // It gets no request in its hands from the threads that ask it to collect, and hands none over.
+    if (is_collector(task)) {
+        collector_active(task, bpf_ktime_get_ns());
+        return 0;
+    }
     // Calls by which a thread wakes another of its process. Sending over TCP is none of them: on the
     // way the kernel takes in other packets, and wakes the readers of these.
     if (id >> 32 == pid && waker_tid != tid)
@@ -389,8 +345,11 @@ int sk_data_ready(u64 *ctx) {
     struct thread *thread = bpf_map_lookup_elem(&threads, &guessed);
     u64 now = bpf_ktime_get_ns();
     known->guessed = thread ? guessed : 0;
-    if (thread)
+    known->stopping = thread ? thread->pid : 0;
+    if (thread) {
         read_times(thread, now, &known->at_ready);
+        known->stood_still_ns = stood_still_ns(thread->pid, now);
+    }
     // More of the request, once it is read, or the next one; or the client's FIN, which nobody reads.
     if (known->stage == READ) {
         known->next_ready_ns = now;
@@ -492,6 +451,9 @@ int sock_recv_length(u64 *ctx) {
     known->reader_known = known->guessed == tid;
     if (known->reader_known)
         subtract(&known->unread, &thread->times, &known->at_ready);
+    known->unread_stopped_ns = 0;
+    if (known->stopping == thread->pid)
+        known->unread_stopped_ns = stood_still_ns(thread->pid, now) - known->stood_still_ns;
     known->stage = READ;
     known->reader = tid;
     known->read_ns = now;
@@ -577,6 +539,7 @@ int tcp_sendmsg_locked(u64 *ctx) {
     record->read_ns = known->read_ns;
     record->written_ns = now;
     record->unread = known->unread;
+    record->unread_stopped_ns = known->unread_stopped_ns;
     write_record(record, sizeof(*record));
     return 0;
 }

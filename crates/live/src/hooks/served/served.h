@@ -14,6 +14,7 @@ enum state {
     ON_MEMORY, // blocked outside of a call: page faults, swap, reclaim
     SLEEPING, // blocked in nanosleep
     ELSEWHERE, // blocked in another call
+    STOPPED, // LOCKED while its virtual machine stands still (collector.h); no thread is in it itself
     STATES,
 };
 
@@ -34,10 +35,11 @@ struct served_record {
     u64 read_ns; // the first read after that
     u64 written_ns; // the first byte of the answer is written
     struct times unread; // of the reader, from ready to read; with READER_KNOWN
+    u64 unread_stopped_ns; // its virtual machine stood still from ready to read
     struct times serving; // from read to written; with CHAIN_KNOWN
     u64 others_ns; // of serving's RUNNING: for other requests
     // The peer on whose answer a thread of the request waited longest in AWAITING.
     u64 peer_ns;
     struct flow peer; // ip_version 0: none
 };
-_Static_assert(sizeof(struct served_record) == 304, "served/mod.rs: RECORD_BYTES");
+_Static_assert(sizeof(struct served_record) == 328, "served/mod.rs: RECORD_BYTES");
