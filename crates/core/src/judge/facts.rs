@@ -91,6 +91,7 @@ impl Gap {
             ("full segment", bytes(self.smss)),
             ("unacknowledged at the beginning", bytes(self.flight.first)),
             ("unacknowledged before the ACK", bytes(self.flight.before)),
+            ("congestion window without a loss", bytes(self.flight.cwnd_opened)),
             ("greatest so far", bytes(self.flight.reached)),
             ("height from round to round", shape),
         ]

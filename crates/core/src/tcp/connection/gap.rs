@@ -59,6 +59,7 @@ impl Knowledge<'_> {
             Some(front) if front.idle_ns >= LINUX_RTO_MIN_NS => front.began_at[side],
             _ => ORIGIN,
         };
+        let handshake_ns = if self.setup.times(side) { self.setup.rtt_ns(side) } else { 0 };
         let sender = &self.senders[side];
         let last_side = if continues { side } else { side.peer() };
         let last = &self.senders[last_side].last;
@@ -85,8 +86,8 @@ impl Knowledge<'_> {
                 at_ns if since.misses_data => at_ns,
                 _ => 0,
             },
-            rtt: self.path.round_trips(side),
-            acks: self.acks_in_gap(side, since),
+            rtt: self.path.round_trips(side, handshake_ns),
+            acks: self.acks_in_gap(side, end_ns, since),
             duplicates: sender.history().losses.duplicates,
             flight,
             window: sender.window_in_gap(since, end_ns),
@@ -143,14 +144,16 @@ impl Knowledge<'_> {
         Bottleneck { busy_ns, stood_ns, late_ns, queue_ns: behind_ns + queued_ns }
     }
 
-    /// Returns the ACKs that took effect in a gap of `side`.
-    fn acks_in_gap(&self, side: Side, since: &SinceDeparture) -> Acks {
+    /// Returns the ACKs that took effect in a gap of `side` up to `end_ns`.
+    fn acks_in_gap(&self, side: Side, end_ns: u64, since: &SinceDeparture) -> Acks {
         let last = since.acks.last.map(|ack| self.unless_it_closes(side.peer(), ack));
         let queued_ns = self.senders[side.peer()].clock.queued_ns();
         let sender = &self.senders[side];
         let is_due = sender.space.flight() > FEW_SEGMENTS * sender.sizes.smss();
         let uncaptured = last.is_none() && is_due && !self.pure_acks;
-        Acks { last, queued_ns, uncaptured, ..since.acks }
+        let at_last_ns = end_ns.saturating_sub(self.path.rtt_ns(side) / 2);
+        let under_way = last.is_none() && sender.pending.covers(sender.space.nxt, at_last_ns);
+        Acks { last, queued_ns, under_way, uncaptured, ..since.acks }
     }
 
     /// Time for which a queue before the vantage lengthens a silence of `side`, ns, as its timestamp shows.
