@@ -147,7 +147,7 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
         true => slices.rest_ns,
         false => gap.unseen_ns().saturating_sub(gap.len_ns() - slices.rest_ns),
     };
-    slices.take(Slice::plain(Owner::Unknown, unknown_ns));
+    slices.take(Slice::plain(Owner::Unknown, unknown_ns.max(gap.bottleneck.ack_late_ns)));
     slices.take(match gap.in_vain {
         true => Slice::plain(Owner::Server, slices.rest_ns),
         false => application::busy(gap.sender, slices.rest_ns),

@@ -15,7 +15,7 @@ pub(super) fn split(gap: &Gap) -> [Slice; 3] {
                 true => gap.len_ns(),
                 false => gap.rtt.known_ns,
             };
-            leg_ns + gap.bottleneck.busy_ns
+            leg_ns + gap.bottleneck.busy_ns + gap.bottleneck.ack_late_ns
         }
         // The rest of a long flight waits for ACKs.
         Turn::Continues if gap.ack_triggered() => gap.len_ns(),
