@@ -450,7 +450,9 @@ fn handshake_agrees(case: &Case<'_>, _: &Chain) -> Answer {
     let rtt_ns = case.fact_ns("rtt_ns").unwrap_or(0);
     let took_ns = ack_ns.saturating_sub(syn_ns);
     let alike = (rtt_ns / 2..=rtt_ns.saturating_mul(2)).contains(&took_ns);
-    holds(alike, format!("the handshake took {took_ns} ns"))
+    let said_ns = case.fact_ns("handshake_ns").unwrap_or(took_ns);
+    let is_said = said_ns.abs_diff(took_ns) <= LOOSE_NS;
+    holds(alike && is_said, format!("the handshake took {took_ns} ns"))
 }
 
 fn base_rtt(case: &Case<'_>, _: &Chain) -> Answer {

@@ -91,6 +91,7 @@ impl Gap {
             ("full segment", bytes(self.smss)),
             ("unacknowledged at the beginning", bytes(self.flight.first)),
             ("unacknowledged before the ACK", bytes(self.flight.before)),
+            ("congestion window without a loss", bytes(self.flight.cwnd_opened)),
             ("greatest so far", bytes(self.flight.reached)),
             ("height from round to round", shape),
         ]
@@ -151,6 +152,7 @@ impl Gap {
             ("may be a step of the sender's pace", yes(self.pace.is_step)),
             ("the link was busy for", duration(self.bottleneck.busy_ns)),
             ("of it without transmitting", duration(self.bottleneck.waits_ns())),
+            ("delay of the ACK of what it answers", duration(self.bottleneck.ack_late_ns)),
             (
                 "delay of what ended it, by its timestamp",
                 duration(self.bottleneck.queue_ns + self.bottleneck.late_ns),

@@ -13,8 +13,9 @@ use crate::model::{Cause, Owner, Slice};
 /// send buffer. This requires that no loss can have come before it, or that the sender had nothing
 /// more buffered each time, which a congestion window could hold back. A sender that continues with
 /// a duplicate ACK waited for less data in flight. One segment is a flight of a window that begins
-/// with one. A pause that the writer would have made anyhow
-/// is not claimed.
+/// with one. A sender with its whole congestion window in flight continues with the ACK of it, however
+/// much longer than the least round trip of the path that takes. A pause that the writer would have
+/// made anyhow is not claimed.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let rest_ns = rest_ns.saturating_sub(gap.pace.own_pause_ns);
     need(!gap.repair.is_retransmission(), "a retransmission ended it")?;
@@ -25,6 +26,9 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     need(first || flight > gap.smss, "no more than one full segment was unacknowledged")?;
     if !gap.ack_triggered() && gap.duplicate_triggered() {
         return Ok(Slice::of(Owner::CongestionWindow, Cause::CongestionWindow, rest_ns));
+    }
+    if !gap.ack_triggered() && gap.ends_with_ack_of_window() {
+        return Ok(Slice::of(Owner::CongestionWindow, Cause::SlowStart, rest_ns));
     }
     if !gap.ack_triggered() {
         let held_ns = rest_ns.saturating_sub(gap.after_ack_ns());

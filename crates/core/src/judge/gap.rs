@@ -170,6 +170,31 @@ impl Gap {
         self.after_ack_ns().saturating_sub(late_ns)
     }
 
+    /// Returns whether the sender, which lost nothing, was silent within its message with its whole
+    /// congestion window in flight: until an ACK came it could send nothing.
+    fn fills_window(&self) -> bool {
+        self.turn == Turn::Continues
+            && !self.repair.is_retransmission()
+            && !self.losses.occurred
+            && !self.misses_data
+            && self.flight.fills_opened(self.smss)
+    }
+
+    /// Returns whether the silence of a sender with its whole congestion window in flight ended within
+    /// the round trips that the path is known to take after the ACK of that flight.
+    pub fn ends_with_ack_of_window(&self) -> bool {
+        let late_ns = self.rtt.varies_ns + self.trigger_tolerance_ns();
+        self.fills_window() && self.acks.cover_all() && self.after_ack_ns() <= late_ns
+    }
+
+    /// Returns whether a sender was silent with its whole congestion window in flight, and had heard no
+    /// ACK of it: it was silent for a round trip or more, so that the ACK is missing or it probed (RFC
+    /// 8985 §7.2); or the ACK had passed long enough before, and the path is shorter than any round trip shows.
+    pub(super) fn fills_window_without_ack(&self) -> bool {
+        let is_due = !self.rtt.is_bound && self.len_ns() >= self.rtt.base_ns;
+        self.fills_window() && self.acks.count == 0 && (self.acks.under_way || is_due)
+    }
+
     /// Returns whether an ACK released the departure that ended the silence, even if it passed the
     /// vantage later because of the path's variable delay. For a sender with too little in flight
     /// to fill a queue itself this is the same as [`Self::ack_triggered`].

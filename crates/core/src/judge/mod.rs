@@ -142,12 +142,12 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
     }
     // The sender did not pause in a silence in which it sent what the capture lacks, nor before it
     // received such data. It may have waited for an ACK that the capture lacks.
-    let is_unknown = gap.has_sent_unseen || gap.acks.uncaptured;
+    let is_unknown = gap.has_sent_unseen || gap.acks.uncaptured || gap.fills_window_without_ack();
     let unknown_ns = match is_unknown && gap.turn == Turn::Continues {
         true => slices.rest_ns,
         false => gap.unseen_ns().saturating_sub(gap.len_ns() - slices.rest_ns),
     };
-    slices.take(Slice::plain(Owner::Unknown, unknown_ns));
+    slices.take(Slice::plain(Owner::Unknown, unknown_ns.max(gap.bottleneck.ack_late_ns)));
     slices.take(match gap.in_vain {
         true => Slice::plain(Owner::Server, slices.rest_ns),
         false => application::busy(gap.sender, slices.rest_ns),

@@ -5,11 +5,18 @@ use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice};
 
 /// Splits a silence in a handshake that is no loss into time on the path and, if it is longer than
-/// a round trip, the sender's own time. A message whose timestamp shows that it left sooner (RFC 7323
-/// §5.4) was queued for the rest.
+/// a round trip, the sender's own time. What may all be the round trip is not. A message whose
+/// timestamp shows that it left sooner (RFC 7323 §5.4) was queued for the rest.
 pub(super) fn split(gap: &Gap) -> [Slice; 3] {
     let path_ns = match gap.turn {
-        Turn::Answers => gap.rtt.known_ns + gap.bottleneck.busy_ns,
+        Turn::Answers => {
+            let leg_ns = match gap.rtt.is_bound {
+                true if gap.rtt.is_known() => gap.rtt.sender_ns,
+                true => gap.len_ns(),
+                false => gap.rtt.known_ns,
+            };
+            leg_ns + gap.bottleneck.busy_ns + gap.bottleneck.ack_late_ns
+        }
         // The rest of a long flight waits for ACKs.
         Turn::Continues if gap.ack_triggered() => gap.len_ns(),
         Turn::Continues => gap.bottleneck.busy_ns,

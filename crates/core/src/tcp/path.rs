@@ -293,13 +293,16 @@ impl Path {
         if is_known { self.base_rtt_ns() } else { 0 }
     }
 
-    /// Returns the round trips for a gap of `side`.
-    pub fn round_trips(&self, side: Side) -> RoundTrips {
+    /// Returns the round trips for a gap of `side`, to which the handshake took `handshake_ns`; 0 if that
+    /// is unknown.
+    pub fn round_trips(&self, side: Side, handshake_ns: u64) -> RoundTrips {
+        let varies_ns = handshake_ns.saturating_sub(self.rtt_ns(side));
         RoundTrips {
             sender_ns: self.rtt_ns(side),
             is_bound: !self.is_known(side),
             known_ns: self.known_rtt_ns(side),
             base_ns: self.base_rtt_ns(),
+            varies_ns,
         }
     }
 

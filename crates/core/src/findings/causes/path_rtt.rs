@@ -56,6 +56,7 @@ fn facts(finding: &mut Finding, server: Endpoint, endpoint: &EndpointTally, _: &
     let exchanges = endpoint.all.exchanges.max(1);
     let ledger = &endpoint.all.ledger;
     let (trips, connects) = (&endpoint.round_trips, endpoint.set_ups.exchanges);
+    facts.extend(handshake_ns(endpoint).map(|ns| ("handshake_ns", Fact::Ns(ns))));
     let [longer_ns, by_ns] = trips.longer_ns;
     if longer_ns > 0 {
         facts.insert("longer_ns", Fact::Ns(by_ns));
@@ -134,19 +135,23 @@ fn of_trips(cost_ns: u64, count: u64, trips: &RoundTrips) -> Facts {
     }
 }
 
+/// Time from the SYN to the ACK of the SYN-ACK in the exchange shown, ns.
+fn handshake_ns(endpoint: &EndpointTally) -> Option<u64> {
+    let shown = endpoint.sample(Cause::PathRtt)?;
+    Some(shown.ack?.time_ns.saturating_sub(shown.syn?.time_ns))
+}
+
 /// Excludes the application and losses. No application answers a handshake, so a handshake that
 /// took about a round trip excludes the application. From the SYN to the ACK of the SYN-ACK it
 /// takes one round trip at any vantage.
 fn ruled_out(_: Endpoint, endpoint: &EndpointTally, _: &Tally) -> Vec<RuledOut> {
     let rtt_ns = endpoint.round_trips.base.quantile_ns(0.5);
-    let shown = endpoint.sample(Cause::PathRtt);
-    let shown_ns = shown.and_then(|it| Some(it.ack?.time_ns.saturating_sub(it.syn?.time_ns)));
     let agrees = |ns: u64| rtt_ns / 2 <= ns && ns <= 2 * rtt_ns;
     // Where the server's work is a part of the time as well, the distance does not exclude it.
     let ledger = &endpoint.all.ledger;
     let path_ns = ledger.of(Owner::Path) + ledger.of(Owner::Connect);
     let is_idle = ledger.of(Owner::Server) <= path_ns / ALIKE_PART;
-    let measured = rtt_ns > 0 && is_idle && shown_ns.is_some_and(agrees);
+    let measured = rtt_ns > 0 && is_idle && handshake_ns(endpoint).is_some_and(agrees);
     let nothing_repeated = endpoint.set_ups.repeated == 0;
     let of_server =
         measured.then_some(RuledOut { cause: Cause::ServerThink, why: "handshake_agrees" });

@@ -44,6 +44,9 @@ pub struct Acks {
     pub unheard: bool,
     /// An ACK that passed the vantage in the gap was lost on its way to the sender.
     pub lost: bool,
+    /// An ACK of all data in flight passed the vantage at least half a round trip before the end of the
+    /// gap. By the least round trip so far it had not arrived.
+    pub under_way: bool,
     /// More full segments are unacknowledged than a receiver leaves so (RFC 9293 §3.8.6.3), and no ACK
     /// without data is in the capture of the connection.
     pub uncaptured: bool,

@@ -15,6 +15,10 @@ pub struct Bottleneck {
     /// Queueing delay of the departure that ended the gap, as its timestamp shows, plus, if the
     /// other side answers, that of the request, as its ACK shows, ns.
     pub queue_ns: u64,
+    /// If the other side answers: time by which the ACK of all that it answers came later than after a
+    /// round trip, ns; 0 if it is unknown, or if its sender may have delayed it. The kernel sends it, not
+    /// the application (RFC 9293 §3.10.7.4): the path took that time, or the host.
+    pub ack_late_ns: u64,
 }
 
 impl Bottleneck {

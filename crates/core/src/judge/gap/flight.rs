@@ -40,6 +40,17 @@ impl Flight {
         bytes <= self.reached
     }
 
+    /// Returns whether the flight fills the congestion window of a sender that began with the usual
+    /// one (RFC 6928 §2) and lost nothing, to less than a full segment of `smss`. A tail loss probe
+    /// may be one segment beyond it (RFC 8985 §7.3).
+    pub fn fills_opened(&self, smss: u64) -> bool {
+        let filled = self.cwnd_opened.saturating_sub(smss.saturating_sub(1));
+        !self.cut
+            && !self.opens_from_one
+            && !self.is_free_for(smss)
+            && (filled..=self.cwnd_opened + smss).contains(&self.before)
+    }
+
     /// Returns the fewest segments with which the congestion window can have begun: two, or one if a
     /// SYN or SYN-ACK was lost (RFC 5681 §3.1).
     pub fn initial_segments(&self) -> u64 {

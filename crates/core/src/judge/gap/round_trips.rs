@@ -12,6 +12,9 @@ pub struct RoundTrips {
     pub known_ns: u64,
     /// Minimum round trip between client and server, ns.
     pub base_ns: u64,
+    /// Time by which the handshake's round trip between vantage and sender was longer than the minimum,
+    /// ns; 0 if it is unknown.
+    pub varies_ns: u64,
 }
 
 impl RoundTrips {

@@ -2,7 +2,9 @@
 //! the knowledge.
 
 use crate::app::Framer;
-use crate::judge::thresholds::{CLOCKED_SEGMENTS, FEW_SEGMENTS, LINUX_RTO_MIN_NS};
+use crate::judge::thresholds::{
+    CLOCKED_SEGMENTS, DELAYED_ACK_MIN_NS, FEW_SEGMENTS, HOST_DELAY_MAX_NS, LINUX_RTO_MIN_NS,
+};
 use crate::judge::{
     AckTrigger, Acks, Bottleneck, Gap, Losses, NagleEvidence, Pace, ProtocolState, Repair, Turn,
     Unsent,
@@ -59,6 +61,7 @@ impl Knowledge<'_> {
             Some(front) if front.idle_ns >= LINUX_RTO_MIN_NS => front.began_at[side],
             _ => ORIGIN,
         };
+        let handshake_ns = if self.setup.times(side) { self.setup.rtt_ns(side) } else { 0 };
         let sender = &self.senders[side];
         let last_side = if continues { side } else { side.peer() };
         let last = &self.senders[last_side].last;
@@ -85,8 +88,8 @@ impl Knowledge<'_> {
                 at_ns if since.misses_data => at_ns,
                 _ => 0,
             },
-            rtt: self.path.round_trips(side),
-            acks: self.acks_in_gap(side, since),
+            rtt: self.path.round_trips(side, handshake_ns),
+            acks: self.acks_in_gap(side, end_ns, since),
             duplicates: sender.history().losses.duplicates,
             flight,
             window: sender.window_in_gap(since, end_ns),
@@ -140,17 +143,46 @@ impl Knowledge<'_> {
         let queued_ns = sender.clock.queued_ns();
         let (queued_ns, late_ns) =
             if sender.clock.runs() { (queued_ns, 0) } else { (0, queued_ns) };
-        Bottleneck { busy_ns, stood_ns, late_ns, queue_ns: behind_ns + queued_ns }
+        let queue_ns = behind_ns + queued_ns;
+        let shown_ns = busy_ns + queue_ns + late_ns;
+        let ack_late_ns = match continues {
+            true => 0,
+            false => self.ack_late_ns(side, (start_ns, end_ns)).saturating_sub(shown_ns),
+        };
+        Bottleneck { busy_ns, stood_ns, late_ns, queue_ns, ack_late_ns }
     }
 
-    /// Returns the ACKs that took effect in a gap of `side`.
-    fn acks_in_gap(&self, side: Side, since: &SinceDeparture) -> Acks {
+    /// Time by which `side` acknowledged all that it then answered later than after a round trip, ns; 0
+    /// where that shows nothing: its kernel may delay an ACK for longer, and beside its host there is
+    /// no path that could. An ACK with data waited for the application, and one of repeated data may be
+    /// that of the first copy.
+    fn ack_late_ns(&self, side: Side, (start_ns, end_ns): (u64, u64)) -> u64 {
+        let asker = &self.senders[side.peer()];
+        let is_acked_before = asker.space.una_seen() >= asker.space.nxt
+            && (start_ns..end_ns).contains(&asker.una_seen_ns)
+            && self.senders[side].last.time_ns < asker.una_seen_ns
+            && asker.last.time_ns > 0
+            && !asker.is_troubled();
+        if !is_acked_before || !self.path.is_known(side) || self.path.ends_here(side) {
+            return 0;
+        }
+        let late_ns = asker
+            .last
+            .ack_delay_ns(asker.una_seen_ns, self.path.rtt_ns(side))
+            .min(end_ns - start_ns);
+        if late_ns > HOST_DELAY_MAX_NS && late_ns < DELAYED_ACK_MIN_NS { late_ns } else { 0 }
+    }
+
+    /// Returns the ACKs that took effect in a gap of `side` up to `end_ns`.
+    fn acks_in_gap(&self, side: Side, end_ns: u64, since: &SinceDeparture) -> Acks {
         let last = since.acks.last.map(|ack| self.unless_it_closes(side.peer(), ack));
         let queued_ns = self.senders[side.peer()].clock.queued_ns();
         let sender = &self.senders[side];
         let is_due = sender.space.flight() > FEW_SEGMENTS * sender.sizes.smss();
         let uncaptured = last.is_none() && is_due && !self.pure_acks;
-        Acks { last, queued_ns, uncaptured, ..since.acks }
+        let at_last_ns = end_ns.saturating_sub(self.path.rtt_ns(side) / 2);
+        let under_way = last.is_none() && sender.pending.covers(sender.space.nxt, at_last_ns);
+        Acks { last, queued_ns, under_way, uncaptured, ..since.acks }
     }
 
     /// Time for which a queue before the vantage lengthens a silence of `side`, ns, as its timestamp shows.

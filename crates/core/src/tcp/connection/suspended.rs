@@ -134,11 +134,13 @@ impl Questions {
         let needed = held.was_needed(sender, rtt_ns, segment, has_dsack);
         if needed != Some(false) {
             self.suspended = Some(held);
+        } else if side == Side::Server && segment.payload_len > 0 {
+            by.senders[Side::Client].first_was_answered(&held.gap);
         }
         if needed != Some(true) {
             return Settlement::None;
         }
-        self.count_acks(sender);
+        self.count_acks(&by.senders[side.peer()]);
         Settlement::Counts
     }
 

@@ -1,10 +1,10 @@
 //! Losses of one direction, before and behind the vantage.
 
 use super::stamp::{Stamp, too_early};
-use crate::judge::Recovery;
 use crate::judge::thresholds::RETRANSMISSION_MIN_NS;
+use crate::judge::{Gap, Recovery};
 use crate::model::Sighting;
-use crate::tcp::sender::Sender;
+use crate::tcp::sender::{Departure, Sender};
 use crate::wire::{Segment, SegmentFlags};
 
 impl Sender {
@@ -52,6 +52,17 @@ impl Sender {
     /// Returns the frame that carried position `start` before, if it is remembered.
     pub fn original(&self, start: u64) -> Option<Sighting> {
         self.sent.sighting(self.side, start)
+    }
+
+    /// Records that the peer answers the first transmission of what ended `again`, a gap of this sender:
+    /// its answer follows that, and not the copy.
+    pub fn first_was_answered(&mut self, again: &Gap) {
+        if let Some(original) = again.repair.original
+            && self.last.frame == again.next.frame
+        {
+            let Sighting { frame, time_ns, payload_bytes: len, .. } = original;
+            self.last = Departure { frame, time_ns, len, ..self.last };
+        }
     }
 
     /// Returns the timestamp of `segment`, a retransmission of `original`.
