@@ -4,7 +4,7 @@ use crate::findings::cuts::Cuts;
 use crate::findings::first_requests::FirstRequests;
 use crate::findings::opened::Opened;
 use crate::model::{Cause, Fact, Observation};
-use crate::tcp::Connection;
+use crate::tcp::{Connection, Exchange};
 use crate::wire::Side;
 
 /// Counts from which the observations are made.
@@ -14,6 +14,8 @@ pub struct Notes {
     holed_connections: u64,
     duplicates: u64,
     one_sided: u64,
+    /// Number of requests on these, whose answers would be in the other direction.
+    unseen_answers: u64,
     without_acks: u64,
     cut_headers: u64,
     truncated: u64,
@@ -134,6 +136,11 @@ impl Notes {
         self.unanswered += 1;
     }
 
+    /// Records a request whose answer would be in the direction that was not captured.
+    pub fn count_unseen(&mut self, exchange: &Exchange) {
+        self.unseen_answers += u64::from(exchange.request_seen);
+    }
+
     /// Excludes the events that findings of these causes report.
     pub fn exclude(&mut self, reported: impl Iterator<Item = Cause>) {
         for cause in reported {
@@ -215,6 +222,7 @@ impl Notes {
         self.holed_connections += other.holed_connections;
         self.duplicates += other.duplicates;
         self.one_sided += other.one_sided;
+        self.unseen_answers += other.unseen_answers;
         self.without_acks += other.without_acks;
         self.cut_headers += other.cut_headers;
         self.truncated += other.truncated;
@@ -269,9 +277,16 @@ impl Notes {
         if self.discarded_bytes > 0 {
             note("early_payload_given_up", vec![("bytes", Fact::Bytes(self.discarded_bytes))]);
         }
+        if self.duplicates > 0 {
+            note("capture_duplicates", vec![("count", Fact::Count(self.duplicates))]);
+        }
+        if self.one_sided > 0 {
+            let requests =
+                (self.unseen_answers > 0).then_some(("requests", Fact::Count(self.unseen_answers)));
+            let connections = ("connections", Fact::Count(self.one_sided));
+            note("asymmetric_capture", [connections].into_iter().chain(requests).collect());
+        }
         let counts = [
-            ("capture_duplicates", "count", self.duplicates),
-            ("asymmetric_capture", "connections", self.one_sided),
             ("missing_acks", "connections", self.without_acks),
             ("reversed_stamps", "count", self.reversed_stamps),
             ("truncated_headers", "count", self.cut_headers),

@@ -243,6 +243,10 @@ impl Sink for Tally {
         self.waiting(connection, exchange, false);
     }
 
+    fn unseen(&mut self, _: &Connection, exchange: &Exchange) {
+        self.notes.count_unseen(exchange);
+    }
+
     fn unclear(&mut self, connection: &Connection, exchange: &Exchange) {
         let endpoint = self.at(connection.server());
         let kinds = endpoint.kinds.len();
