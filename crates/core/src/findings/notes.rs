@@ -82,7 +82,7 @@ pub struct Noticed {
     pub spurious: u64,
     /// Number of segments out of order.
     pub reordered: u64,
-    /// Number of times that the receiver closed the window.
+    /// Number of times that a receiver closed its window, which was seen open before.
     pub zero_windows: u64,
 }
 
@@ -99,7 +99,7 @@ impl Noticed {
             uncounted: if has_exchanges { 0 } else { repeated },
             spurious,
             reordered: history.counts.out_of_order_packets,
-            zero_windows: history.window.zero_advertisements,
+            zero_windows: history.window.closings,
         }
     }
 
