@@ -1,5 +1,6 @@
 //! The three-way handshake (RFC 9293 §3.5): its retransmissions and its duration.
 
+mod held;
 mod split;
 mod steps;
 mod syn;
@@ -298,6 +299,9 @@ impl Setup {
     /// repetition sooner than an answer to the repetition could.
     pub fn repeated_ns(&self, path: &Path) -> u64 {
         let Some(repeated) = self.repeated.as_deref() else { return 0 };
+        if self.is_held_up() {
+            return 0;
+        }
         let answered_by = |first: HandshakeStep, again_ns: &[u64], answer_ns: u64, side: Side| {
             let is_due = |&&sent_ns: &&u64| is_due(sent_ns, answer_ns, side, path);
             let answered = again_ns.iter().rfind(is_due);
