@@ -457,7 +457,7 @@ impl Setup {
     /// This shows in one of two ways. Either the listener repeated the SYN-ACK: away from the
     /// server the ACK may have been lost, though not together with the data behind it. Or the
     /// client repeated its data before the SYN-ACK was due again; after that, only the data was
-    /// lost.
+    /// lost. Away from the server, each copy of that may have been lost.
     pub fn ignored_ack(&self, path: &Path) -> bool {
         let Some(repeated) = &self.repeated else { return false };
         let answered_ns = self.syn_ack_last_ns();
@@ -465,7 +465,7 @@ impl Setup {
         let repeats = self.syn_acks_after_ack(path);
         let ignored = repeats + repeated.ignored_data;
         let is_ack_ignored = repeats > 0 && (path.ends_here(Side::Server) || ignored >= 2);
-        is_ack_ignored || repeated.ignored_data >= 2 && soon
+        is_ack_ignored || repeated.ignored_data >= 2 && soon && path.ends_here(Side::Server)
     }
 
     /// Number of SYN-ACKs repeated after the client's ACK had reached the server. The server
