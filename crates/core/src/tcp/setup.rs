@@ -249,14 +249,16 @@ impl Setup {
     }
 
     /// Returns whether the SYNs are probes, for whose answers no application waits: a kernel sends
-    /// no SYN with a FIN (RFC 9293 §3.10.7), and repeats a SYN with the same TTL.
+    /// no SYN with a FIN (RFC 9293 §3.10.7), and repeats a SYN with the same TTL. (Where two ways
+    /// differ in length, copies arrive with two.)
     pub fn is_probe(&self) -> bool {
         if self.marks().has(SynMarks::FIN) {
             return true;
         }
-        let syns: Vec<_> = self.syns_before_answer().map(|syn| syn.marks).collect();
-        let rises = |pair: &[SynMarks]| pair[0].ttl < pair[1].ttl;
-        syns.len() >= HABIT_MIN as usize && syns.windows(2).all(rises)
+        let mut ttls: Vec<_> = self.syns_before_answer().map(|syn| syn.marks.ttl).collect();
+        ttls.sort_unstable();
+        ttls.dedup();
+        ttls.len() >= HABIT_MIN as usize
     }
 
     /// Records that the host at which a SYN was received is not its server: it has sent the SYN on, or
