@@ -226,6 +226,7 @@ impl Sink for Tally {
         let replaced = failures::replaced(connection, exchange);
         for chain in &exchange.chains {
             if replaced != Some((chain.cause, chain.sender)) {
+                self.vantages.add_loss(connection, chain);
                 self.cause(connection, exchange, chain);
             }
         }
