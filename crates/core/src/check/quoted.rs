@@ -318,6 +318,7 @@ pub(super) const WORDS: &[&str] = &[
     "loopback",
     "misread",
     "mute_host",
+    "no_sack",
     "no_tls",
     "most_ns",
     "narrow",

@@ -204,6 +204,15 @@ impl Setup {
         self.steps.has(HandshakeStep::Syn) && !self.marks().has(SynMarks::ECN)
     }
 
+    /// Returns the side that does not offer SACK, so that neither may use it (RFC 2018 §2), if the whole
+    /// SYN and the SYN-ACK were captured. A server cannot offer what the SYN does not.
+    pub fn lacks_sack(&self) -> Option<Side> {
+        let is_seen = [HandshakeStep::Syn, HandshakeStep::SynAck].map(|step| self.steps.has(step));
+        let is_known = is_seen == [true; 2] && !self.marks().has(SynMarks::OPTIONS_CUT);
+        let side = if self.marks().has(SynMarks::SACK) { Side::Server } else { Side::Client };
+        (is_known && !self.has_sack()).then_some(side)
+    }
+
     /// Returns whether both sides offered SACK, so that a receiver can report duplicates (RFC
     /// 2883).
     pub fn has_sack(&self) -> bool {

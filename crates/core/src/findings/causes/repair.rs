@@ -26,7 +26,7 @@ pub const DROPPER: &str = "dropper";
 const DROPPED: [&str; 2] = ["dropped_by_client", "dropped_by_server"];
 
 /// Names of the two hosts.
-const HOSTS: [&str; 2] = ["the client's host", "the server's host"];
+pub(super) const HOSTS: [&str; 2] = ["the client's host", "the server's host"];
 
 /// Returns whether `cause` is a loss that its sender repaired.
 pub fn is_loss(cause: Cause) -> bool {
