@@ -17,6 +17,8 @@ pub struct Notes {
     /// Number of requests on these, whose answers would be in the other direction.
     unseen_answers: u64,
     without_acks: u64,
+    /// Number of connections of which a SYN or an ACK without data was captured.
+    with_bare_segments: u64,
     cut_headers: u64,
     truncated: u64,
     reversed_stamps: u64,
@@ -194,6 +196,7 @@ impl Notes {
         self.one_sided +=
             u64::from(!seen && senders.iter().any(|sender| sender.volume.unique_bytes > 0));
         self.without_acks += u64::from(connection.view().lacks_acks());
+        self.with_bare_segments += u64::from(connection.view().has_bare_segments());
         let unscaled = senders.iter().all(|sender| sender.space.window_scale().is_none());
         self.unscaled += u64::from(unscaled && !connection.mid_stream);
         for sender in senders.iter().filter(|sender| sender.is_troubled()) {
@@ -224,6 +227,7 @@ impl Notes {
         self.one_sided += other.one_sided;
         self.unseen_answers += other.unseen_answers;
         self.without_acks += other.without_acks;
+        self.with_bare_segments += other.with_bare_segments;
         self.cut_headers += other.cut_headers;
         self.truncated += other.truncated;
         self.reversed_stamps += other.reversed_stamps;
@@ -265,7 +269,9 @@ impl Notes {
         let mut note = |id, facts: Vec<(&'static str, Fact)>| {
             all.push(Observation { id, facts, frames: Vec::new() });
         };
-        if self.missing_bytes > 0 {
+        // Holes in a file without any such segment are those of the filter that left these out.
+        let is_filtered = self.without_acks > 0 && self.with_bare_segments == 0;
+        if self.missing_bytes > 0 && !is_filtered {
             note(
                 "capture_drops",
                 vec![
