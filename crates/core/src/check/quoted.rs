@@ -320,6 +320,7 @@ pub(super) const WORDS: &[&str] = &[
     "loopback",
     "misread",
     "mute_host",
+    "no_sack",
     "no_tls",
     "most_ns",
     "narrow",

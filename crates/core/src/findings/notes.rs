@@ -4,7 +4,7 @@ use crate::findings::cuts::Cuts;
 use crate::findings::first_requests::FirstRequests;
 use crate::findings::opened::Opened;
 use crate::model::{Cause, Fact, Observation};
-use crate::tcp::Connection;
+use crate::tcp::{Connection, Exchange};
 use crate::wire::Side;
 
 /// Counts from which the observations are made.
@@ -14,7 +14,11 @@ pub struct Notes {
     holed_connections: u64,
     duplicates: u64,
     one_sided: u64,
+    /// Number of requests on these, whose answers would be in the other direction.
+    unseen_answers: u64,
     without_acks: u64,
+    /// Number of connections of which a SYN or an ACK without data was captured.
+    with_bare_segments: u64,
     cut_headers: u64,
     truncated: u64,
     reversed_stamps: u64,
@@ -80,7 +84,7 @@ pub struct Noticed {
     pub spurious: u64,
     /// Number of segments out of order.
     pub reordered: u64,
-    /// Number of times that the receiver closed the window.
+    /// Number of times that a receiver closed its window, which was seen open before.
     pub zero_windows: u64,
 }
 
@@ -97,7 +101,7 @@ impl Noticed {
             uncounted: if has_exchanges { 0 } else { repeated },
             spurious,
             reordered: history.counts.out_of_order_packets,
-            zero_windows: history.window.zero_advertisements,
+            zero_windows: history.window.closings,
         }
     }
 
@@ -132,6 +136,11 @@ impl Notes {
     /// Records a request without a response whose capture ended with it.
     pub fn count_unanswered(&mut self) {
         self.unanswered += 1;
+    }
+
+    /// Records a request whose answer would be in the direction that was not captured.
+    pub fn count_unseen(&mut self, exchange: &Exchange) {
+        self.unseen_answers += u64::from(exchange.request_seen);
     }
 
     /// Excludes the events that findings of these causes report.
@@ -187,6 +196,7 @@ impl Notes {
         self.one_sided +=
             u64::from(!seen && senders.iter().any(|sender| sender.volume.unique_bytes > 0));
         self.without_acks += u64::from(connection.view().lacks_acks());
+        self.with_bare_segments += u64::from(connection.view().has_bare_segments());
         let unscaled = senders.iter().all(|sender| sender.space.window_scale().is_none());
         self.unscaled += u64::from(unscaled && !connection.mid_stream);
         for sender in senders.iter().filter(|sender| sender.is_troubled()) {
@@ -215,7 +225,9 @@ impl Notes {
         self.holed_connections += other.holed_connections;
         self.duplicates += other.duplicates;
         self.one_sided += other.one_sided;
+        self.unseen_answers += other.unseen_answers;
         self.without_acks += other.without_acks;
+        self.with_bare_segments += other.with_bare_segments;
         self.cut_headers += other.cut_headers;
         self.truncated += other.truncated;
         self.reversed_stamps += other.reversed_stamps;
@@ -257,7 +269,9 @@ impl Notes {
         let mut note = |id, facts: Vec<(&'static str, Fact)>| {
             all.push(Observation { id, facts, frames: Vec::new() });
         };
-        if self.missing_bytes > 0 {
+        // Holes in a file without any such segment are those of the filter that left these out.
+        let is_filtered = self.without_acks > 0 && self.with_bare_segments == 0;
+        if self.missing_bytes > 0 && !is_filtered {
             note(
                 "capture_drops",
                 vec![
@@ -269,9 +283,16 @@ impl Notes {
         if self.discarded_bytes > 0 {
             note("early_payload_given_up", vec![("bytes", Fact::Bytes(self.discarded_bytes))]);
         }
+        if self.duplicates > 0 {
+            note("capture_duplicates", vec![("count", Fact::Count(self.duplicates))]);
+        }
+        if self.one_sided > 0 {
+            let requests =
+                (self.unseen_answers > 0).then_some(("requests", Fact::Count(self.unseen_answers)));
+            let connections = ("connections", Fact::Count(self.one_sided));
+            note("asymmetric_capture", [connections].into_iter().chain(requests).collect());
+        }
         let counts = [
-            ("capture_duplicates", "count", self.duplicates),
-            ("asymmetric_capture", "connections", self.one_sided),
             ("missing_acks", "connections", self.without_acks),
             ("reversed_stamps", "count", self.reversed_stamps),
             ("truncated_headers", "count", self.cut_headers),

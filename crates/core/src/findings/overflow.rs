@@ -76,7 +76,10 @@ pub(super) fn fullness(firsts: &[First], server: Endpoint) -> Fullness {
         let after =
             firsts[before..].iter().take(ANSWERS_MAX).filter(|other| !other.is_syn_answered_late);
         let mut got_in = after.filter(|other| {
-            other.start_ns > unheard.start_ns && other.start_ns + other.rtt_server_ns < left_ns
+            other.established
+                && other.start_ns > unheard.start_ns
+                && other.start_ns < unheard.start_ns + unheard.set_up_again_ns
+                && other.start_ns + other.rtt_server_ns < left_ns
         });
         match got_in.next() {
             Some(_) => counts.open += 1,

@@ -226,6 +226,7 @@ impl Sink for Tally {
         let replaced = failures::replaced(connection, exchange);
         for chain in &exchange.chains {
             if replaced != Some((chain.cause, chain.sender)) {
+                self.vantages.add_loss(connection, chain);
                 self.cause(connection, exchange, chain);
             }
         }
@@ -241,6 +242,10 @@ impl Sink for Tally {
 
     fn unanswered(&mut self, connection: &Connection, exchange: &Exchange) {
         self.waiting(connection, exchange, false);
+    }
+
+    fn unseen(&mut self, _: &Connection, exchange: &Exchange) {
+        self.notes.count_unseen(exchange);
     }
 
     fn unclear(&mut self, connection: &Connection, exchange: &Exchange) {

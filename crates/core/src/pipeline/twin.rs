@@ -95,6 +95,10 @@ impl Sink for Route<'_> {
         self.tally(connection).unanswered(connection, exchange);
     }
 
+    fn unseen(&mut self, connection: &Connection, exchange: &Exchange) {
+        self.tally(connection).unseen(connection, exchange);
+    }
+
     fn unclear(&mut self, connection: &Connection, exchange: &Exchange) {
         self.tally(connection).unclear(connection, exchange);
     }

@@ -1,5 +1,6 @@
 //! The three-way handshake (RFC 9293 §3.5): its retransmissions and its duration.
 
+mod held;
 mod split;
 mod steps;
 mod syn;
@@ -203,6 +204,15 @@ impl Setup {
         self.steps.has(HandshakeStep::Syn) && !self.marks().has(SynMarks::ECN)
     }
 
+    /// Returns the side that does not offer SACK, so that neither may use it (RFC 2018 §2), if the whole
+    /// SYN and the SYN-ACK were captured. A server cannot offer what the SYN does not.
+    pub fn lacks_sack(&self) -> Option<Side> {
+        let is_seen = [HandshakeStep::Syn, HandshakeStep::SynAck].map(|step| self.steps.has(step));
+        let is_known = is_seen == [true; 2] && !self.marks().has(SynMarks::OPTIONS_CUT);
+        let side = if self.marks().has(SynMarks::SACK) { Side::Server } else { Side::Client };
+        (is_known && !self.has_sack()).then_some(side)
+    }
+
     /// Returns whether both sides offered SACK, so that a receiver can report duplicates (RFC
     /// 2883).
     pub fn has_sack(&self) -> bool {
@@ -248,14 +258,16 @@ impl Setup {
     }
 
     /// Returns whether the SYNs are probes, for whose answers no application waits: a kernel sends
-    /// no SYN with a FIN (RFC 9293 §3.10.7), and repeats a SYN with the same TTL.
+    /// no SYN with a FIN (RFC 9293 §3.10.7), and repeats a SYN with the same TTL. (Where two ways
+    /// differ in length, copies arrive with two.)
     pub fn is_probe(&self) -> bool {
         if self.marks().has(SynMarks::FIN) {
             return true;
         }
-        let syns: Vec<_> = self.syns_before_answer().map(|syn| syn.marks).collect();
-        let rises = |pair: &[SynMarks]| pair[0].ttl < pair[1].ttl;
-        syns.len() >= HABIT_MIN as usize && syns.windows(2).all(rises)
+        let mut ttls: Vec<_> = self.syns_before_answer().map(|syn| syn.marks.ttl).collect();
+        ttls.sort_unstable();
+        ttls.dedup();
+        ttls.len() >= HABIT_MIN as usize
     }
 
     /// Records that the host at which a SYN was received is not its server: it has sent the SYN on, or
@@ -298,6 +310,9 @@ impl Setup {
     /// repetition sooner than an answer to the repetition could.
     pub fn repeated_ns(&self, path: &Path) -> u64 {
         let Some(repeated) = self.repeated.as_deref() else { return 0 };
+        if self.is_held_up() {
+            return 0;
+        }
         let answered_by = |first: HandshakeStep, again_ns: &[u64], answer_ns: u64, side: Side| {
             let is_due = |&&sent_ns: &&u64| is_due(sent_ns, answer_ns, side, path);
             let answered = again_ns.iter().rfind(is_due);
@@ -453,7 +468,7 @@ impl Setup {
     /// This shows in one of two ways. Either the listener repeated the SYN-ACK: away from the
     /// server the ACK may have been lost, though not together with the data behind it. Or the
     /// client repeated its data before the SYN-ACK was due again; after that, only the data was
-    /// lost.
+    /// lost. Away from the server, each copy of that may have been lost.
     pub fn ignored_ack(&self, path: &Path) -> bool {
         let Some(repeated) = &self.repeated else { return false };
         let answered_ns = self.syn_ack_last_ns();
@@ -461,7 +476,7 @@ impl Setup {
         let repeats = self.syn_acks_after_ack(path);
         let ignored = repeats + repeated.ignored_data;
         let is_ack_ignored = repeats > 0 && (path.ends_here(Side::Server) || ignored >= 2);
-        is_ack_ignored || repeated.ignored_data >= 2 && soon
+        is_ack_ignored || repeated.ignored_data >= 2 && soon && path.ends_here(Side::Server)
     }
 
     /// Number of SYN-ACKs repeated after the client's ACK had reached the server. The server

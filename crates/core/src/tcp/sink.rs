@@ -55,6 +55,9 @@ pub trait Sink {
     /// Receives an exchange that does not count, because it took no time: it ended with
     /// [`Outcome::Unclear`](crate::model::Outcome::Unclear).
     fn unclear(&mut self, _connection: &Connection, _exchange: &Exchange) {}
+    /// Receives an exchange that does not count: the direction in which its answer would be was not
+    /// captured, and nothing that was captured delayed it.
+    fn unseen(&mut self, _connection: &Connection, _exchange: &Exchange) {}
     /// Receives a connection that is over, or still open at the end of the capture.
     fn connection(&mut self, connection: &Connection);
     /// Receives a connection that is over, or still open at the end of the capture, and that lies

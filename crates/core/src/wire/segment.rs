@@ -273,12 +273,14 @@ impl Segment {
         self.window == 0 && self.flags.0 & (ends | TcpFlags::ACK) == TcpFlags::ACK
     }
 
-    /// Returns whether a connection that is not known yet is followed from this segment on.
+    /// Returns whether a connection that is not known yet is followed from this segment on. A FIN without
+    /// an ACK belongs to none: hosts drop it (RFC 9293 §3.10.7.4).
     pub fn may_begin(&self) -> bool {
+        let is_of_any = self.flags.0 & (TcpFlags::ACK | TcpFlags::RST) != 0;
         self.flags.has(TcpFlags::SYN)
             || self.payload_len > 0
             || self.closes_window()
-            || self.only_ends()
+            || self.only_ends() && is_of_any
     }
 
     /// Returns whether it ends a connection (FIN or RST) and carries no data.

@@ -21,7 +21,7 @@
 //! `lost` (never arrives), `dropped` (passes its
 //! receiver's tap, and the host drops it), `forged` (by another host, and dropped), `sum N` (the TCP
 //! checksum, which is otherwise left to an offload), `total N` (the total length that the damaged
-//! IPv4 header states), `number N` (the IPv4 identification), `without_payload` (a tool has removed it from the capture), `unseen` (not captured), `twice` (captured twice), `ttl N`, `late MS` (arrives
+//! IPv4 header states), `number N` (the IPv4 identification), `without_payload` (a tool has removed it from the capture), `without_sack` (a SYN that offers none), `unseen` (not captured), `twice` (captured twice), `ttl N`, `late MS` (arrives
 //! so much later), `elsewhere N` (with `numbers host`: its sender has sent as many packets to others
 //! before; `numbers file`: one count for both sides, `numbers none`: one number for all), `marked` (with congestion experienced, RFC 3168; `E` is the flag that echoes it, `W` that of the
 //! sender that has reduced its window). `>2` is a second connection, of the same two hosts unless
@@ -105,6 +105,8 @@ pub struct Line {
     pub total_len: Option<u16>,
     pub number: Option<u16>,
     pub without_payload: bool,
+    /// A SYN that does not offer SACK.
+    pub without_sack: bool,
     pub ttl: Option<u8>,
     pub late_ns: u64,
     /// Packets that its sender has sent to others before.
@@ -324,6 +326,7 @@ impl Parser {
             total_len: None,
             number: None,
             without_payload: false,
+            without_sack: false,
             ttl: None,
             late_ns: 0,
             elsewhere: 0,
@@ -354,6 +357,7 @@ impl Line {
             "total" => self.total_len = Some(words.next()?.parse().ok()?),
             "number" => self.number = Some(words.next()?.parse().ok()?),
             "without_payload" => self.without_payload = true,
+            "without_sack" => self.without_sack = true,
             "ttl" => self.ttl = Some(words.next()?.parse().ok()?),
             "seq" => self.seq = Some(words.next()?.parse().ok()?),
             "ack" => self.ack = Some(words.next()?.parse().ok()?),

@@ -229,7 +229,7 @@ impl Connection {
             window,
             mss: Some(line.mss.unwrap_or(1460)).filter(|&mss| syn && mss > 0),
             window_scale: scale.filter(|_| syn),
-            sack_permitted: syn,
+            sack_permitted: syn && !line.without_sack,
             sack: line
                 .sack
                 .iter()

@@ -26,7 +26,7 @@ pub const DROPPER: &str = "dropper";
 const DROPPED: [&str; 2] = ["dropped_by_client", "dropped_by_server"];
 
 /// Names of the two hosts.
-const HOSTS: [&str; 2] = ["the client's host", "the server's host"];
+pub(super) const HOSTS: [&str; 2] = ["the client's host", "the server's host"];
 
 /// Returns whether `cause` is a loss that its sender repaired.
 pub fn is_loss(cause: Cause) -> bool {
@@ -134,8 +134,10 @@ pub(super) fn add_repair(scene: &Scene<'_>, proof: &mut Proof) {
         let host = HOSTS[gap.sender as usize];
         return proof.add_fact(DEAF, Fact::Text(host.into()));
     }
-    // Of a request that was never acknowledged nothing shows whether it was lost.
-    let is_heard = scene.exchange.outcome != Outcome::Unacknowledged;
+    // Of a request that was never acknowledged nothing shows whether it was lost, nor of data whose
+    // receiver's packets were not captured: an ACK may have been lost as well.
+    let has_peer = scene.connection.senders[gap.sender.peer()].volume.has_packets();
+    let is_heard = has_peer && scene.exchange.outcome != Outcome::Unacknowledged;
     if let Some(place) = place.filter(|_| repeats && is_heard) {
         proof.add_fact("place", Fact::Text(place.into()));
         if place == IN_RECEIVER {

@@ -3,7 +3,7 @@
 //! Recognised in `judge/loss.rs`, which determines what triggered the retransmission of a lost
 //! segment.
 
-use super::repair::{self, add_repair};
+use super::repair::{self, HOSTS, add_repair};
 use super::set_up::add_icmp_error;
 use crate::findings::facts::Facts;
 use crate::findings::proof::{Proof, Shown};
@@ -52,6 +52,9 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     }
     if scene.sender().una_seen_ns < gap.start_ns && !scene.exchange.response_seen {
         proof.add_fact("unrepaired", Fact::Text("nothing was acknowledged any more".into()));
+    }
+    if let Some(side) = scene.connection.setup.lacks_sack() {
+        proof.add_fact("no_sack", Fact::Text(HOSTS[side as usize].into()));
     }
     if may_be_probe(gap) {
         proof.add_fact("unheard_bytes", Fact::Bytes(gap.flight.before));

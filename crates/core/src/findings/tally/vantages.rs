@@ -1,10 +1,11 @@
 //! Where connections were captured, and how the place was found.
 
+use crate::findings::causes::repair::is_loss;
 use crate::findings::thresholds::FEW_SHARE;
-use crate::judge::thresholds::HOST_DELAY_MAX_NS;
+use crate::judge::thresholds::{HABIT_MIN, HOST_DELAY_MAX_NS};
 use crate::model::Vantage;
-use crate::tcp::Path;
-use crate::wire::Side;
+use crate::tcp::{Chain, Connection, Path};
+use crate::wire::{BySide, Side};
 
 /// Numbers of connections by their vantage.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize, serde::Serialize)]
@@ -12,6 +13,9 @@ pub struct Vantages {
     counts: [u64; Vantage::ALL.len()],
     /// Those of each whose place only the framing shows.
     by_frames: [u64; Vantage::ALL.len()],
+    /// Number of exchanges in which the client, or the server, did not get what had passed the vantage
+    /// and was not on its host.
+    lost_before: BySide<u64>,
 }
 
 impl Vantages {
@@ -31,10 +35,32 @@ impl Vantages {
         self.by_frames[place as usize] += u64::from(by_frames);
     }
 
+    /// Processes a repaired loss: what was lost behind the vantage, on the way to a host that did not take
+    /// it from its own link, shows that the vantage is not on that host.
+    pub fn add_loss(&mut self, connection: &Connection, chain: &Chain) {
+        let receiver = chain.sender.peer();
+        let is_lost_behind = is_loss(chain.cause)
+            && chain.gap.repair.is_retransmission()
+            && chain.gap.repair.original.is_some()
+            && !chain.gap.repair.deaf
+            && !connection.path.is_on_host(receiver);
+        self.lost_before[receiver] += u64::from(is_lost_behind);
+    }
+
+    /// Returns whether losses, which are a habit, show that the vantage is not at `place`.
+    fn is_contradicted(&self, place: Vantage) -> bool {
+        let ends = [(Vantage::Client, Side::Client), (Vantage::Server, Side::Server)];
+        let of_place = ends.into_iter().find(|(end, _)| *end == place);
+        of_place.is_some_and(|(_, side)| self.lost_before[side] >= HABIT_MIN.into())
+    }
+
     /// Adds all of another shard.
     pub fn merge(&mut self, other: &Self) {
         let sums = self.counts.iter_mut().chain(&mut self.by_frames);
         for (mine, theirs) in sums.zip(other.counts.iter().chain(&other.by_frames)) {
+            *mine += theirs;
+        }
+        for (mine, theirs) in self.lost_before.iter_mut().zip(other.lost_before) {
             *mine += theirs;
         }
     }
@@ -44,8 +70,16 @@ impl Vantages {
     }
 
     /// Returns the vantage of most connections. Where the place of some is less well known, that of
-    /// the others counts, unless they contradict each other.
+    /// the others counts, unless they contradict each other. A host that does not get what passes the
+    /// vantage is not where that is.
     pub fn most(&self) -> Vantage {
+        match self.most_by_counts() {
+            place if self.is_contradicted(place) => Vantage::Middle,
+            place => place,
+        }
+    }
+
+    fn most_by_counts(&self) -> Vantage {
         let places = [Vantage::Client, Vantage::Server, Vantage::Middle, Vantage::Local]
             .map(|place| (self.count(place), place));
         let known: u64 = places.iter().map(|(count, _)| count).sum();

@@ -118,15 +118,15 @@ fn name_ignored_ack(it: &mut Finished<'_>, exchange: &mut Exchange) {
 }
 
 /// Attributes retransmissions to no owner if one direction, or its ACKs, were not captured: the capture
-/// does not show whether the timer or the other side caused them, nor whether anything waited. A timer that doubles
-/// shows itself.
+/// does not show whether the timer or the other side caused them, nor whether anything waited. A timer that
+/// doubles again and again shows itself, and that no ACK came (RFC 6298 §5.5).
 fn doubt_one_way(it: &mut Finished<'_>, exchange: &mut Exchange) {
     let one_way = it.lacks_acks || it.senders.iter().any(|sender| !sender.volume.has_packets());
     let timed_out_ns: u64 = Side::ALL.map(|side| exchange.timed_out_ns(side)).iter().sum();
     // A listener with a full queue may have ignored the first data of a connection, so that it
     // was not lost.
     let is_first = exchange.began_at[Side::Client] <= ORIGIN + 1;
-    let proven = it.senders.iter().any(|it| it.history().losses.repeating.doubles)
+    let proven = it.senders.iter().any(|it| it.history().losses.repeating.backs_off)
         && timed_out_ns >= RTO_MIN_NS
         && (it.mid_stream || !is_first);
     if one_way && !proven {
@@ -406,6 +406,12 @@ impl Connection {
         let in_window = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
         if !in_window || self.cold.is_copy() {
             return;
+        }
+        // That a client sent something shows neither whether it was answered nor when. Its ACK of the
+        // handshake shows how long that took.
+        let is_timed = exchange.connects || !exchange.chains.is_empty();
+        if exchange.outcome == Outcome::Unseen && !is_timed {
+            return sink.unseen(self, &exchange);
         }
         if !exchange.counts() && !self.at_end().is_failed_handshake(&exchange) {
             let awaits = exchange.is_awaiting() || self.at_end().awaits_server_hello(&exchange);

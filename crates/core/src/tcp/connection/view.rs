@@ -62,6 +62,12 @@ impl<'a> View<'a> {
         !self.0.pure_acks && self.0.cold.faults().missing_acks > 0
     }
 
+    /// Returns whether a SYN or an ACK without data was captured.
+    pub fn has_bare_segments(self) -> bool {
+        let setup = &self.0.setup;
+        self.0.pure_acks || setup.syns > 0 || setup.syn_acks > 0
+    }
+
     /// Returns whether the client has not yet sent all of its request.
     pub fn owes_request(self) -> bool {
         owes_request(&self.0.framer)

@@ -264,7 +264,10 @@ impl Sender {
         let repeated =
             una == una_seen && pure && self.space.nxt > una && !segment.flags.has(TcpFlags::SYN);
         if segment.window == 0 && !ends {
-            self.history_mut().window.zero_advertisements += 1;
+            let closes = self.space.window_field > 0;
+            let window = &mut self.history_mut().window;
+            window.zero_advertisements += 1;
+            window.closings += u64::from(closes);
         }
         let dsack = segment.sack_count > 0 && is_dsack(segment);
         let (longest, sent_ns) = self.sent.arrived(una);

@@ -2,7 +2,7 @@
 
 use super::space::SendSpace;
 use super::stamp::Stamp;
-use crate::judge::thresholds::{ALIKE_PART, RTO_MIN_NS};
+use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN, RTO_MIN_NS};
 use crate::judge::{DuplicateAcks, Recovery};
 use crate::model::{Cause, Sighting};
 use crate::tcp::thresholds::{TAIL_REPEATS_MIN, TIMER_MIN_NS};
@@ -36,22 +36,38 @@ pub struct Repeating {
     waited_ns: u64,
     /// A wait was twice as long as the previous one.
     pub doubles: bool,
+    /// Number of waits up to the last one of which each was twice as long as the one before; 0 if that was
+    /// not.
+    row: u32,
+    /// Such a row was a habit.
+    pub backs_off: bool,
 }
 
 impl Repeating {
-    const NONE: Self = Self { start: 0, first_ns: 0, last_ns: 0, waited_ns: 0, doubles: false };
+    const NONE: Self = Self {
+        start: 0,
+        first_ns: 0,
+        last_ns: 0,
+        waited_ns: 0,
+        doubles: false,
+        row: 0,
+        backs_off: false,
+    };
 
     /// Records that the segment at `start`, last sent at `before_ns`, is repeated at `now_ns`. The
     /// tolerance allows for the granularity of timers, which is small compared with the waits.
     pub fn repeat(&mut self, start: u64, before_ns: u64, now_ns: u64) {
-        let doubles = self.doubles;
+        let Self { doubles, backs_off, .. } = *self;
         if self.start != start || self.waited_ns == 0 {
             let (first_ns, last_ns) = (before_ns, before_ns);
-            *self = Self { start, first_ns, last_ns, waited_ns: 0, doubles };
+            *self = Self { start, first_ns, last_ns, doubles, backs_off, ..Self::NONE };
         }
         let waited_ns = now_ns.saturating_sub(self.last_ns);
         let doubled_ns = 2 * self.waited_ns;
-        self.doubles |= doubled_ns > 0 && waited_ns.abs_diff(doubled_ns) <= doubled_ns / ALIKE_PART;
+        let is_double = doubled_ns > 0 && waited_ns.abs_diff(doubled_ns) <= doubled_ns / ALIKE_PART;
+        self.doubles |= is_double;
+        self.row = if is_double { self.row.max(1) + 1 } else { 0 };
+        self.backs_off |= self.row >= HABIT_MIN;
         (self.last_ns, self.waited_ns) = (now_ns, waited_ns);
     }
 }
@@ -317,7 +333,15 @@ mod tests {
         repeating.repeat(0, 0, 200);
         assert!(!repeating.doubles);
         repeating.repeat(0, 200, 610);
-        assert!(repeating.doubles && repeating.first_ns == 0);
+        assert!(repeating.doubles && !repeating.backs_off && repeating.first_ns == 0);
+        repeating.repeat(0, 610, 1_430);
+        assert!(repeating.backs_off);
+        let mut even = Repeating::NONE;
+        [1_000, 2_000, 4_000].into_iter().fold(0, |before_ns, now_ns| {
+            even.repeat(0, before_ns, now_ns);
+            now_ns
+        });
+        assert!(even.doubles && !even.backs_off, "one of three waits is missing in the capture");
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub struct WindowHistory {
     closing_window: u64,
     /// Number of zero windows offered to the sender.
     pub zero_advertisements: u64,
+    /// Number of times that a window that was seen open became zero.
+    pub closings: u64,
     /// Number of window probes sent.
     pub probes: u64,
     /// Range of positions in which data was sent beyond a closed window.
@@ -60,6 +62,7 @@ impl WindowHistory {
         closed_by: None,
         closing_window: 0,
         zero_advertisements: 0,
+        closings: 0,
         probes: 0,
         probed: (0, 0),
         level: Level::NONE,
