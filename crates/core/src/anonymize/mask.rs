@@ -75,13 +75,36 @@ pub(super) fn head(
         // Numbers of packets, streams and errors.
         (Protocol::Mqtt, _) => {}
         (Protocol::Http2, _) if is_frame_of_numbers(framing) => {}
-        _ => fill(head.get_mut(numbers(protocol, framing)..).unwrap_or_default()),
+        (Protocol::Diameter, _) => avps(head),
+        _ => fill(head.get_mut(numbers(protocol, side, framing, head)..).unwrap_or_default()),
     }
+}
+
+/// Keeps the identifier before the AVPs of Diameter, the headers of AVPs without a vendor, and the result
+/// (RFC 6733 §4.1, §7.1).
+fn avps(head: &mut [u8]) {
+    const IDENTIFIER_BYTES: usize = 4;
+    const HEADER_BYTES: usize = 8;
+    const RESULT: [u8; 4] = [0, 0, 1, 12];
+    let mut rest = head.get_mut(IDENTIFIER_BYTES..).unwrap_or_default();
+    while rest.len() >= HEADER_BYTES {
+        let (header, values) = std::mem::take(&mut rest).split_at_mut(HEADER_BYTES);
+        let &mut [c1, c2, c3, c4, flags, high, middle, low] = header else { return };
+        let is_result = [c1, c2, c3, c4] == RESULT && flags & 0x80 == 0;
+        let length = u32::from_be_bytes([0, high, middle, low]) as usize;
+        let value = length.saturating_sub(HEADER_BYTES).next_multiple_of(4).min(values.len());
+        let (value, next) = values.split_at_mut(value);
+        if !is_result {
+            fill(value);
+        }
+        rest = next;
+    }
+    fill(rest);
 }
 
 /// Returns the number of bytes at the beginning of a message, behind the header with which `framing` ends,
 /// that are numbers: ids, commands, states, lengths. Where values stand among them, there are none.
-fn numbers(protocol: Protocol, framing: &[u8]) -> usize {
+fn numbers(protocol: Protocol, side: Side, framing: &[u8], head: &[u8]) -> usize {
     let from_end = |bytes: usize| framing.iter().rev().nth(bytes - 1).copied();
     match protocol {
         // Up to the message id (MS-SMB2 §2.2.1.2), or the multiplex id (MS-CIFS §2.2.3.1).
@@ -94,6 +117,31 @@ fn numbers(protocol: Protocol, framing: &[u8]) -> usize {
         Protocol::Dnp3 | Protocol::Modbus => 3,
         // The code of an error, whose operation is 0.
         Protocol::Cassandra if from_end(5) == Some(0) => 4,
+        // The first option of PRELOGIN, or the header of a TLS record; the number of an error.
+        Protocol::Tds if from_end(8) == Some(18) => 5,
+        Protocol::Tds if head.first() == Some(&0xaa) => 9,
+        // The opaque value.
+        Protocol::Memcached => 4,
+        // Id, transaction and error.
+        Protocol::Zookeeper => 16,
+        // Version, type and the length of the name.
+        Protocol::Thrift => 8,
+        // The transaction id, and behind it an error.
+        Protocol::Stun if matches!(head.get(12..14), Some([0, 9])) => 20,
+        Protocol::Stun => 12,
+        // Channel, token, sequence number, request id, type, and of a response time, handle and result.
+        Protocol::OpcUa if from_end(8) == Some(b'M') && side == Side::Server => 36,
+        Protocol::OpcUa if from_end(8) == Some(b'M') => 20,
+        // Session, status and context; in a connection up to the sequence number.
+        Protocol::EthernetIp if from_end(4) == Some(0x70) => 42,
+        Protocol::EthernetIp => 20,
+        // The unit of the transport; with S7 in it, up to the type of user data, or the function.
+        Protocol::IsoOnTcp => match head {
+            [_, 0xe0, ..] => 7,
+            [2, 0xf0, _, 0x32, 7, ..] => 19,
+            [2, 0xf0, _, 0x32, ..] => 14,
+            _ => 3,
+        },
         _ => 0,
     }
 }

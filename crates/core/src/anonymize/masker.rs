@@ -195,15 +195,17 @@ impl Masker {
             Protocol::Http1 | Protocol::Redis => 0,
             Protocol::Mysql => 4,
             Protocol::Dns => 2,
+            Protocol::Thrift | Protocol::Zookeeper | Protocol::EthernetIp | Protocol::IsoOnTcp => 4,
+            Protocol::Tds => 8,
             _ => direction.gathered.len(),
         };
         let framing: Vec<u8> =
             direction.gathered.drain(..framing.min(direction.gathered.len())).collect();
         let mut shown = framing.clone();
         match protocol {
-            // The preface of HTTP/2 and the CONNECT of MQTT are constants, which the framer has
-            // compared.
-            Protocol::Http2 | Protocol::Mqtt => {}
+            // The preface of HTTP/2, the CONNECT of MQTT and the types of OPC UA are constants, which the
+            // framer has compared.
+            Protocol::Http2 | Protocol::Mqtt | Protocol::OpcUa => {}
             Protocol::Amqp => mask::amqp_beginning(&mut shown),
             Protocol::Kafka => mask::kafka_beginning(&mut shown),
             _ => mask::blank_text(&mut shown),

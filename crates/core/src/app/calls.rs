@@ -14,15 +14,25 @@
 mod bytes;
 mod cassandra;
 mod dce_rpc;
+mod diameter;
 mod dnp3;
+mod dubbo;
+mod ethernet_ip;
+mod iso_on_tcp;
 mod kafka;
 mod kerberos;
 mod ldap;
+mod memcached;
 mod modbus;
 mod mongodb;
 mod onc_rpc;
+mod opc_ua;
 mod smb;
 mod status;
+mod stun;
+mod tds;
+mod thrift;
+mod zookeeper;
 
 use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
@@ -77,7 +87,7 @@ pub(super) trait Grammar: Sync {
 }
 
 /// The grammars, in the order in which they are tried.
-pub(super) const GRAMMARS: [(Protocol, &dyn Grammar); 10] = [
+pub(super) const GRAMMARS: [(Protocol, &dyn Grammar); 20] = [
     (Protocol::Smb, &smb::Smb),
     (Protocol::Ldap, &ldap::Ldap),
     (Protocol::OncRpc, &onc_rpc::OncRpc),
@@ -88,6 +98,16 @@ pub(super) const GRAMMARS: [(Protocol, &dyn Grammar); 10] = [
     (Protocol::Cassandra, &cassandra::Cassandra),
     (Protocol::Mongodb, &mongodb::Mongodb),
     (Protocol::Kafka, &kafka::Kafka),
+    (Protocol::Tds, &tds::Tds),
+    (Protocol::Memcached, &memcached::Memcached),
+    (Protocol::Zookeeper, &zookeeper::Zookeeper),
+    (Protocol::Thrift, &thrift::Thrift),
+    (Protocol::Dubbo, &dubbo::Dubbo),
+    (Protocol::Stun, &stun::Stun),
+    (Protocol::Diameter, &diameter::Diameter),
+    (Protocol::OpcUa, &opc_ua::OpcUa),
+    (Protocol::EthernetIp, &ethernet_ip::EthernetIp),
+    (Protocol::IsoOnTcp, &iso_on_tcp::IsoOnTcp),
 ];
 
 /// State of one connection.

@@ -104,6 +104,26 @@ pub enum ErrorCode {
     Mongodb(u32),
     /// Error code of Cassandra's native protocol (version 4, §9).
     Cassandra(u16),
+    /// Number of an error of TDS (MS-TDS §2.2.7.10).
+    Tds(u32),
+    /// Status of a response of memcached's binary protocol.
+    Memcached(u8),
+    /// Error code of ZooKeeper, without its sign (`KeeperException.Code`).
+    Zookeeper(u16),
+    /// An exception that Thrift itself reports.
+    Thrift,
+    /// Status of a response of Dubbo that is not 20.
+    Dubbo(u8),
+    /// Error code of STUN (RFC 8489 §14.8).
+    Stun(u16),
+    /// Result code of Diameter, 3000 or more (RFC 6733 §7.1).
+    Diameter(u16),
+    /// Status code of OPC UA that is bad (OPC 10000-4 §7.39).
+    OpcUa(u32),
+    /// Status of EtherNet/IP's encapsulation.
+    EthernetIp(u8),
+    /// Error class and code of S7.
+    S7(u16),
     /// A reply to a command of SMTP, FTP, POP3 or IMAP.
     Reply(Service, u16),
     /// A fatal TLS alert (RFC 8446 §6): the side that sent it refuses the handshake.

@@ -502,6 +502,11 @@ impl Framer {
                     self.machine = Machine::Frames(Box::new(Frames::upgraded_http2()));
                 }
                 Ok(Next::Tunnel) => {
+                    if matches!(self.machine, Machine::Calls(_)) {
+                        // What follows a call for another protocol may be in the midst of it.
+                        self.hunting = true;
+                        self.protocol = Protocol::Turns;
+                    }
                     self.become_turns();
                     self.last = None;
                 }

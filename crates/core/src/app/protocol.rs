@@ -80,6 +80,26 @@ protocols! {
     Cassandra = "cassandra" { has_sessions: true }
     /// Kafka's protocol.
     Kafka = "kafka" { has_sessions: false }
+    /// TDS, of Microsoft SQL Server (MS-TDS).
+    Tds = "tds" { has_sessions: true }
+    /// memcached's binary protocol.
+    Memcached = "memcached" { has_sessions: false }
+    /// ZooKeeper's client protocol.
+    Zookeeper = "zookeeper" { has_sessions: true }
+    /// Thrift's binary protocol in frames.
+    Thrift = "thrift" { has_sessions: false }
+    /// Dubbo's protocol, version 2.
+    Dubbo = "dubbo" { has_sessions: false }
+    /// STUN and TURN over TCP (RFC 8489, RFC 8656).
+    Stun = "stun" { has_sessions: false }
+    /// Diameter (RFC 6733).
+    Diameter = "diameter" { has_sessions: true }
+    /// OPC UA over TCP.
+    OpcUa = "opc_ua" { has_sessions: true }
+    /// EtherNet/IP: CIP over TCP.
+    EthernetIp = "ethernet_ip" { has_sessions: true }
+    /// ISO transport over TCP (RFC 1006), with S7.
+    IsoOnTcp = "iso_on_tcp" { has_sessions: true }
 }
 
 impl Protocol {

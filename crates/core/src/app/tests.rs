@@ -4,6 +4,7 @@ use super::{Framer, KnownHeaders, Mark, Protocol, Stated};
 
 use crate::wire::Side;
 
+mod asides_of_calls;
 mod brokers;
 mod calls;
 mod databases;

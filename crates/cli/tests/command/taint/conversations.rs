@@ -43,7 +43,17 @@ pub fn of(protocol: Protocol, tokens: &Tokens) -> Vec<Conversation> {
         | Protocol::Modbus
         | Protocol::Mongodb
         | Protocol::Cassandra
-        | Protocol::Kafka => calls::of(protocol, tokens),
+        | Protocol::Kafka
+        | Protocol::Tds
+        | Protocol::Memcached
+        | Protocol::Zookeeper
+        | Protocol::Thrift
+        | Protocol::Dubbo
+        | Protocol::Stun
+        | Protocol::Diameter
+        | Protocol::OpcUa
+        | Protocol::EthernetIp
+        | Protocol::IsoOnTcp => calls::of(protocol, tokens),
     }
 }
 

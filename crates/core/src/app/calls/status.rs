@@ -63,6 +63,26 @@ const ANSWERS_OF_LDAP: [u16; 10] = [0, 4, 5, 6, 10, 14, 16, 20, 32, 68];
 /// RESPONSE_TOO_BIG.
 const ANSWERS_OF_KERBEROS: [u8; 4] = [7, 14, 25, 52];
 
+/// Codes of ZooKeeper that answer a question: NoNode, BadVersion, NodeExists, NotEmpty
+/// (`KeeperException.Code`, without the sign).
+const ANSWERS_OF_ZOOKEEPER: [u16; 4] = [101, 103, 110, 111];
+
+/// Statuses of memcached that answer a question, or ask for the next step: no error, key not found, key
+/// exists, item not stored, authentication continues.
+const ANSWERS_OF_MEMCACHED: [u16; 5] = [0, 1, 2, 5, 0x21];
+
+/// Returns the error that a reply of ZooKeeper reports: a negative number.
+pub(super) fn zookeeper(code: u32) -> Option<ErrorCode> {
+    let code = u16::try_from(code.wrapping_neg()).ok().filter(|it| *it != 0)?;
+    (!ANSWERS_OF_ZOOKEEPER.contains(&code)).then_some(ErrorCode::Zookeeper(code))
+}
+
+/// Returns the error that a status of memcached reports.
+pub(super) fn memcached(status: u16) -> Option<ErrorCode> {
+    let is_error = !ANSWERS_OF_MEMCACHED.contains(&status);
+    is_error.then(|| ErrorCode::Memcached(u8::try_from(status).unwrap_or(u8::MAX)))
+}
+
 /// Returns the error that an NTSTATUS reports.
 pub(super) fn smb(status: u32) -> Option<ErrorCode> {
     let is_error = status >> 30 == 3 && !ANSWERS_OF_SMB.contains(&status);
@@ -100,6 +120,32 @@ pub(in crate::app) fn is_of_server(code: ErrorCode) -> bool {
         ErrorCode::Cassandra(code) => {
             matches!(code, 0 | 0x1000 | 0x1001 | 0x1002 | 0x1100 | 0x1200)
         }
+        // Memory, disk and log are full; no memory in time; no worker (SQL Server, "Database engine errors").
+        ErrorCode::Tds(code) => matches!(code, 701 | 802 | 1105 | 8645 | 9002 | 10928),
+        // Out of memory, internal error, busy, temporary failure.
+        ErrorCode::Memcached(code) => matches!(code, 0x82 | 0x84..=0x86),
+        // System error, runtime inconsistency, operation timeout.
+        ErrorCode::Zookeeper(code) => matches!(code, 1 | 2 | 7),
+        // Server timeout, service error, server error, thread pool exhausted.
+        ErrorCode::Dubbo(code) => matches!(code, 31 | 70 | 80 | 100),
+        // Server Error (RFC 8489 §14.8), Insufficient Capacity (RFC 8656 §19).
+        ErrorCode::Stun(code) => matches!(code, 500 | 508),
+        // TOO_BUSY, OUT_OF_SPACE, UNABLE_TO_COMPLY (RFC 6733 §7.1).
+        ErrorCode::Diameter(code) => matches!(code, 3004 | 4002 | 5012),
+        // BadUnexpectedError, BadInternalError, BadOutOfMemory, BadResourceUnavailable, BadTimeout,
+        // BadServerHalted, BadTooManySessions.
+        ErrorCode::OpcUa(code) => matches!(
+            code,
+            0x8001_0000
+                | 0x8002_0000
+                | 0x8003_0000
+                | 0x8004_0000
+                | 0x800a_0000
+                | 0x800e_0000
+                | 0x8056_0000
+        ),
+        // Out of memory.
+        ErrorCode::EthernetIp(code) => code == 2,
         _ => false,
     }
 }
@@ -126,6 +172,18 @@ pub(in crate::app) fn is_credential(code: ErrorCode) -> bool {
         ErrorCode::Mongodb(code) => matches!(code, 13 | 18),
         // Bad credentials, unauthorized.
         ErrorCode::Cassandra(code) => matches!(code, 0x100 | 0x2100),
+        // Login failed, in its forms (SQL Server, "Database engine errors").
+        ErrorCode::Tds(code) => matches!(code, 18452 | 18456 | 18470 | 18486..=18488),
+        // Authentication error.
+        ErrorCode::Memcached(code) => code == 0x20,
+        // NoAuth, AuthFailed.
+        ErrorCode::Zookeeper(code) => matches!(code, 102 | 115),
+        // Forbidden, Wrong Credentials (RFC 8656 §19).
+        ErrorCode::Stun(code) => matches!(code, 403 | 441),
+        // AUTHENTICATION_REJECTED, AUTHORIZATION_REJECTED, and of 3GPP USER_UNKNOWN (TS 29.229 §6.2.2.1).
+        ErrorCode::Diameter(code) => matches!(code, 4001 | 5003),
+        // BadUserAccessDenied, BadIdentityTokenInvalid, BadIdentityTokenRejected.
+        ErrorCode::OpcUa(code) => matches!(code, 0x801f_0000 | 0x8020_0000 | 0x8021_0000),
         _ => false,
     }
 }
@@ -144,6 +202,16 @@ pub(in crate::app) fn write(code: ErrorCode, f: &mut fmt::Formatter<'_>) -> fmt:
         ErrorCode::Kerberos(code) => write!(f, "Kerberos {code}"),
         ErrorCode::Mongodb(code) => write!(f, "MongoDB {code}"),
         ErrorCode::Cassandra(code) => write!(f, "Cassandra {code:#x}"),
+        ErrorCode::Tds(number) => write!(f, "SQL Server {number}"),
+        ErrorCode::Memcached(code) => write!(f, "memcached {code:#x}"),
+        ErrorCode::Zookeeper(code) => write!(f, "ZooKeeper -{code}"),
+        ErrorCode::Thrift => write!(f, "Thrift exception"),
+        ErrorCode::Dubbo(code) => write!(f, "Dubbo {code}"),
+        ErrorCode::Stun(code) => write!(f, "STUN {code}"),
+        ErrorCode::Diameter(code) => write!(f, "Diameter {code}"),
+        ErrorCode::OpcUa(code) => write!(f, "OPC UA {code:#010x}"),
+        ErrorCode::EthernetIp(code) => write!(f, "EtherNet/IP {code:#x}"),
+        ErrorCode::S7(code) => write!(f, "S7 {code:#06x}"),
         _ => Ok(()),
     }
 }

@@ -93,6 +93,115 @@ pub(super) mod samples {
     pub const KAFKA_FETCH: [u8; 22] = *b"\0\0\0\x12\0\x01\0\x01\0\0\0\x06\0\x04test\0\0\0\0";
     pub const KAFKA_REPLY: [u8; 12] = *b"\0\0\0\x08\0\0\0\x05\0\0\0\0";
     pub const KAFKA_FETCHED: [u8; 12] = *b"\0\0\0\x08\0\0\0\x06\0\0\0\0";
+
+    pub const TDS_PRELOGIN: [u8; 20] = *b"\x12\x01\0\x14\0\0\0\0\0\0\x06\0\x06\xff\x0b\0\0\0\0\0";
+    pub const TDS_OPTIONS: [u8; 20] = *b"\x04\x01\0\x14\0\0\x01\0\0\0\x06\0\x06\xff\x0f\0\0\0\0\0";
+    /// A batch in two packets; a result of a row in two; an error; an attention.
+    pub const TDS_BATCH: [u8; 12] = *b"\x01\0\0\x0c\0\0\x01\0S\0E\0";
+    pub const TDS_BATCH_END: [u8; 10] = *b"\x01\x01\0\x0a\0\0\x02\0L\0";
+    pub const TDS_ROWS: [u8; 10] = *b"\x04\0\0\x0a\0\x33\x01\0\x81\x01";
+    pub const TDS_DONE: [u8; 10] = *b"\x04\x01\0\x0a\0\x33\x02\0\xfd\x10";
+    pub const TDS_ERROR: [u8; 19] = *b"\x04\x01\0\x13\0\x33\x01\0\xaa\x20\0\xbd\x02\0\0\x01\x11..";
+    /// A step of the handshake of SSPI, of either side.
+    pub const TDS_SSPI: [u8; 10] = *b"\x11\x01\0\x0a\0\0\x01\0NT";
+    pub const TDS_ATTENTION: [u8; 8] = *b"\x06\x01\0\x08\0\0\x01\0";
+
+    /// Magic number, opcode, lengths of key and body, status, opaque value.
+    const fn memcached(magic: u8, opcode: u8, key: u8, status: u8, opaque: u8) -> [u8; 28] {
+        let mut bytes = [0; 28];
+        (bytes[0], bytes[1], bytes[3], bytes[7]) = (magic, opcode, key, status);
+        (bytes[11], bytes[15]) = (4, opaque);
+        bytes
+    }
+    pub const MEMCACHED_GET: [u8; 28] = memcached(0x80, 0, 4, 0, 1);
+    pub const MEMCACHED_MISS: [u8; 28] = memcached(0x81, 0, 0, 1, 1);
+    pub const MEMCACHED_QUIET: [u8; 28] = memcached(0x80, 0x0d, 4, 0, 2);
+    pub const MEMCACHED_BUSY: [u8; 28] = memcached(0x81, 0, 0, 0x85, 1);
+    pub const MEMCACHED_STAT: [u8; 28] = memcached(0x80, 0x10, 0, 0, 3);
+    pub const MEMCACHED_STATISTIC: [u8; 28] = memcached(0x81, 0x10, 4, 0, 3);
+    pub const MEMCACHED_STATISTICS_END: [u8; 28] = memcached(0x81, 0x10, 0, 0, 3);
+
+    pub const ZOOKEEPER_CONNECT: [u8; 48] = {
+        let mut bytes = [0; 48];
+        (bytes[3], bytes[18], bytes[31]) = (44, 0x75, 16);
+        bytes
+    };
+    pub const ZOOKEEPER_CONNECTED: [u8; 40] = {
+        let mut bytes = [0; 40];
+        (bytes[3], bytes[10], bytes[23]) = (36, 0x75, 16);
+        bytes
+    };
+    pub const ZOOKEEPER_GET: [u8; 16] = *b"\0\0\0\x0c\0\0\0\x01\0\0\0\x04\0\0\0\0";
+    pub const ZOOKEEPER_DATA: [u8; 22] = *b"\0\0\0\x12\0\0\0\x01\0\0\0\0\0\0\0\x07\0\0\0\0..";
+    pub const ZOOKEEPER_DENIED: [u8; 20] =
+        *b"\0\0\0\x10\0\0\0\x01\0\0\0\0\0\0\0\x07\xff\xff\xff\x9a";
+    pub const ZOOKEEPER_PING: [u8; 12] = *b"\0\0\0\x08\xff\xff\xff\xfe\0\0\0\x0b";
+    pub const ZOOKEEPER_EVENT: [u8; 20] =
+        *b"\0\0\0\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0";
+
+    pub const THRIFT_CALL: [u8; 21] = *b"\0\0\0\x11\x80\x01\0\x01\0\0\0\x04ping\0\0\0\x07\0";
+    pub const THRIFT_REPLY: [u8; 21] = *b"\0\0\0\x11\x80\x01\0\x02\0\0\0\x04ping\0\0\0\x07\0";
+    pub const THRIFT_EXCEPTION: [u8; 21] = *b"\0\0\0\x11\x80\x01\0\x03\0\0\0\x04ping\0\0\0\x07\0";
+    pub const THRIFT_ONE_WAY: [u8; 21] = *b"\0\0\0\x11\x80\x01\0\x04\0\0\0\x04ping\0\0\0\x08\0";
+
+    pub const DUBBO_REQUEST: [u8; 18] = *b"\xda\xbb\xc2\0\0\0\0\0\0\0\0\x05\0\0\0\x02..";
+    pub const DUBBO_RESPONSE: [u8; 18] = *b"\xda\xbb\x02\x14\0\0\0\0\0\0\0\x05\0\0\0\x02..";
+    pub const DUBBO_BUSY: [u8; 18] = *b"\xda\xbb\x02\x64\0\0\0\0\0\0\0\x05\0\0\0\x02..";
+    pub const DUBBO_HEARTBEAT: [u8; 17] = *b"\xda\xbb\xe2\0\0\0\0\0\0\0\0\x06\0\0\0\x01N";
+
+    pub const STUN_ALLOCATE: [u8; 20] = *b"\0\x03\0\0\x21\x12\xa4\x42abcdefghijkl";
+    pub const STUN_SUCCESS: [u8; 20] = *b"\x01\x03\0\0\x21\x12\xa4\x42abcdefghijkl";
+    pub const STUN_FAILURE: [u8; 28] =
+        *b"\x01\x13\0\x08\x21\x12\xa4\x42abcdefghijkl\0\x09\0\x04\0\0\x05\x08";
+    pub const STUN_CHANNEL_DATA: [u8; 8] = *b"\x40\0\0\x03abc\0";
+
+    /// Capabilities, and their answer with success and with a result of the session's id before.
+    pub const DIAMETER_REQUEST: [u8; 20] =
+        *b"\x01\0\0\x14\x80\0\x01\x01\0\0\0\0\0\0\0\x05\0\0\0\x06";
+    pub const DIAMETER_ANSWER: [u8; 32] = *b"\x01\0\0\x20\0\0\x01\x01\0\0\0\0\0\0\0\x05\0\0\0\x06\
+        \0\0\x01\x0c\x40\0\0\x0c\0\0\x07\xd1";
+    pub const DIAMETER_BUSY: [u8; 44] = *b"\x01\0\0\x2c\x20\0\x01\x01\0\0\0\0\0\0\0\x05\0\0\0\x06\
+        \0\0\x01\x07\x40\0\0\x0bsid\0\0\0\x01\x0c\x40\0\0\x0c\0\0\x0b\xbc";
+    pub const DIAMETER_WATCHDOG: [u8; 20] =
+        *b"\x01\0\0\x14\x80\0\x01\x18\0\0\0\0\0\0\0\x07\0\0\0\x08";
+
+    pub const OPC_UA_HELLO: [u8; 12] = *b"HELF\x0c\0\0\0\0\0\0\0";
+    pub const OPC_UA_ACKNOWLEDGE: [u8; 12] = *b"ACKF\x0c\0\0\0\0\0\0\0";
+    /// A message: chunk, request id, type, result.
+    const fn opc_ua(chunk: u8, id: u8, kind: u16, result: u32) -> [u8; 44] {
+        let mut bytes = [0; 44];
+        (bytes[0], bytes[1], bytes[2], bytes[3]) = (b'M', b'S', b'G', chunk);
+        (bytes[4], bytes[20], bytes[24]) = (44, id, 1);
+        let (kind, result) = (kind.to_le_bytes(), result.to_le_bytes());
+        (bytes[26], bytes[27]) = (kind[0], kind[1]);
+        (bytes[40], bytes[41], bytes[42], bytes[43]) = (result[0], result[1], result[2], result[3]);
+        bytes
+    }
+    pub const OPC_UA_READ: [u8; 44] = opc_ua(b'F', 3, 631, 0);
+    pub const OPC_UA_CHUNK: [u8; 44] = opc_ua(b'C', 3, 634, 0);
+    pub const OPC_UA_DATA: [u8; 44] = opc_ua(b'F', 3, 634, 0);
+    pub const OPC_UA_TIMEOUT: [u8; 44] = opc_ua(b'F', 3, 397, 0x800a_0000);
+    pub const OPC_UA_PUBLISH: [u8; 44] = opc_ua(b'F', 4, 826, 0);
+    pub const OPC_UA_PUBLISHED: [u8; 44] = opc_ua(b'F', 4, 829, 0);
+
+    /// A message of EtherNet/IP: command, status, context, sequence number.
+    const fn ethernet_ip(command: u8, status: u8, context: u8, sequence: u8) -> [u8; 46] {
+        let mut bytes = [0; 46];
+        (bytes[0], bytes[2], bytes[8], bytes[12]) = (command, 22, status, context);
+        bytes[44] = sequence;
+        bytes
+    }
+    pub const ETHERNET_IP_REGISTER: [u8; 46] = ethernet_ip(0x65, 0, 0, 0);
+    pub const ETHERNET_IP_FAILURE: [u8; 46] = ethernet_ip(0x65, 2, 0, 0);
+    pub const ETHERNET_IP_UNIT: [u8; 46] = ethernet_ip(0x70, 0, 0, 7);
+    pub const ETHERNET_IP_OTHER_UNIT: [u8; 46] = ethernet_ip(0x70, 0, 0, 8);
+
+    pub const ISO_CONNECT: [u8; 11] = *b"\x03\0\0\x0b\x06\xe0\0\0\0\x01\0";
+    pub const ISO_CONFIRM: [u8; 11] = *b"\x03\0\0\x0b\x06\xd0\0\x01\0\x02\0";
+    pub const S7_READ: [u8; 19] = *b"\x03\0\0\x13\x02\xf0\x80\x32\x01\0\0\0\x05\0\x02\0\0\x04\x01";
+    pub const S7_DATA: [u8; 21] =
+        *b"\x03\0\0\x15\x02\xf0\x80\x32\x03\0\0\0\x05\0\x02\0\0\0\0\x04\x01";
+    pub const S7_ERROR: [u8; 19] = *b"\x03\0\0\x13\x02\xf0\x80\x32\x02\0\0\0\x05\0\0\0\0\x81\x04";
 }
 
 use samples::*;
@@ -101,7 +210,7 @@ use samples::*;
 type Pair = (Protocol, u16, &'static [u8], &'static [u8], &'static str);
 
 /// A call and its reply in each protocol.
-pub(super) const PAIRS: [Pair; 11] = [
+pub(super) const PAIRS: [Pair; 20] = [
     (Protocol::Ldap, 389, &LDAP_SEARCH, &LDAP_DONE, "search"),
     (Protocol::Smb, 445, &SMB_READ, &SMB_DATA, "READ"),
     (Protocol::Dnp3, 20000, &DNP3_READ, &DNP3_RESPONSE, "READ"),
@@ -111,25 +220,34 @@ pub(super) const PAIRS: [Pair; 11] = [
     (Protocol::Modbus, 502, &MODBUS_READ, &MODBUS_DATA, "read holding registers"),
     (Protocol::Mongodb, 27017, &MONGODB_PING, &MONGODB_REPLY, "ping"),
     (Protocol::Cassandra, 9042, &CASSANDRA_OPTIONS, &CASSANDRA_SUPPORTED, "OPTIONS"),
+    (Protocol::Memcached, 11211, &MEMCACHED_GET, &MEMCACHED_MISS, "Get"),
+    (Protocol::Thrift, 9090, &THRIFT_CALL, &THRIFT_REPLY, "call"),
+    (Protocol::Dubbo, 20880, &DUBBO_REQUEST, &DUBBO_RESPONSE, "request"),
+    (Protocol::Stun, 3478, &STUN_ALLOCATE, &STUN_SUCCESS, "Allocate"),
+    (Protocol::EthernetIp, 44818, &ETHERNET_IP_REGISTER, &ETHERNET_IP_REGISTER, "RegisterSession"),
     (Protocol::Kafka, 9092, &KAFKA_METADATA, &KAFKA_REPLY, "Metadata"),
+    (Protocol::Tds, 1433, &TDS_PRELOGIN, &TDS_OPTIONS, "prelogin"),
+    (Protocol::Zookeeper, 2181, &ZOOKEEPER_CONNECT, &ZOOKEEPER_CONNECTED, "connect"),
+    (Protocol::Diameter, 3868, &DIAMETER_REQUEST, &DIAMETER_ANSWER, "Capabilities-Exchange"),
+    (Protocol::OpcUa, 4840, &OPC_UA_HELLO, &OPC_UA_ACKNOWLEDGE, "hello"),
     (Protocol::Smb, 139, b"\x81\0\0\x44\x20", b"\x82\0\0\0", "session request"),
 ];
 
 /// A whole exchange as its story tells it.
-fn exchange(kind: &str) -> String {
+pub(super) fn exchange(kind: &str) -> String {
     format!("request, [{kind}], /request, response, /response")
 }
 
 #[test]
 fn a_reply_answers_its_call() {
-    for (protocol, port, call, reply, kind) in &PAIRS[..10] {
+    for (protocol, port, call, reply, kind) in &PAIRS[..PAIRS.len() - 1] {
         let pushes: &[Push] = &[(C, call, 0), (S, reply, 0), (C, call, 0), (S, reply, 0)];
         assert_eq!(story(*port, pushes), [exchange(kind), exchange(kind)].join(", "));
         let mut framer = Framer::new(*port, false);
         marks_with(&mut framer, pushes);
         assert_eq!(framer.protocol(), *protocol);
     }
-    let (_, port, request, accepts, kind) = PAIRS[10];
+    let (_, port, request, accepts, kind) = PAIRS[PAIRS.len() - 1];
     let names = [b'x'; 0x43];
     let pushes: &[Push] =
         &[(C, request, 0), (C, &names, 0), (S, accepts, 0), (C, &SMB_READ, 0), (S, &SMB_DATA, 0)];
@@ -153,12 +271,13 @@ fn no_protocol_is_taken_for_another() {
     for other in [
         &b"\x30\x0a\x04\x01\x02\x63\x05\x04\0\x0a\x01\x02"[..],
         b"\0\0\0\x42\xfeSMC",
-        b"\x03\0\0\x13\x0e\xe0\0\0\0\0\0\x01\0\x08\0\x03\0\0\0",
+        b"\x03\0\0\x13\x0e\xe1\0\0\0\0\0\x01\0\x08\0\x03\0\0\0",
         b"\x05\x01\0",
         b"\x04\x01\0\x50\x0a\x01\x02\x03\0",
         b"\0\0\0\x12\0\x03\0\x01\0\0\0\x05\0\0\0\0\0\0\0\0\0\0",
         b"\0\x01\0\0\0\x06\x01\x03\0\0\0\x01",
         b"\x85\0\0\0",
+        b"\x80\x02\0\x01\0\0\0\x13\0\0\0\x21\0\0\0\0\x80\0\x1a\xd4",
     ] {
         for mid_stream in [false, true] {
             let mut framer = Framer::new(9999, mid_stream);
@@ -371,7 +490,7 @@ fn tls_follows_start_tls() {
 /// Captures that begin in the middle, from either side.
 #[test]
 fn calls_are_recognised_in_the_middle() {
-    for (protocol, port, call, reply, _) in &PAIRS[..9] {
+    for (protocol, port, call, reply, _) in &PAIRS[..14] {
         for pushes in [[(S, *reply, 0), (C, *call, 0)], [(C, *call, 0), (S, *reply, 0)]] {
             let mut framer = Framer::new(*port, true);
             marks_with(&mut framer, &pushes);

@@ -107,6 +107,68 @@ pub(super) fn dialogues(protocol: Protocol) -> Vec<Dialogue> {
             b"\0\0\0\x08\0\0\0\x05\0\0\0\0",
             b"\0\0\0\0",
         ),
+        Protocol::Tds => one(
+            (protocol, "tds", 1433),
+            b"\x12\x01\0\x14\0\0\0\0\0\0\x06\0\x06\xff\x0b\0\0\0\0\0",
+            b"\x04\x01\0\x0a\0\x33\x02\0\xfd\x10",
+            b"\x04\0\0\x0a\0\x33\x01\0\x81\x01",
+        ),
+        Protocol::Memcached => {
+            let message = |magic: u8, opaque: u8| {
+                let header = [magic, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, opaque];
+                [&header[..], &[0; 8]].concat()
+            };
+            let more = message(0x81, 2);
+            one((protocol, "memcached", 11211), &message(0x80, 1), &message(0x81, 1), &more)
+        }
+        Protocol::Zookeeper => {
+            let connect = [&[0, 0, 0, 44][..], &[0; 27], &[16], &[0; 16]].concat();
+            let connected = [&[0, 0, 0, 36][..], &[0; 19], &[16], &[0; 16]].concat();
+            let event = [&[0, 0, 0, 16][..], &[0xff; 12], &[0; 4]].concat();
+            one((protocol, "zookeeper", 2181), &connect, &connected, &event)
+        }
+        Protocol::Thrift => {
+            let message = |kind: u8, id: u8| {
+                [&[0, 0, 0, 17, 0x80, 1, 0, kind, 0, 0, 0, 4][..], b"ping", &[0, 0, 0, id, 0]]
+                    .concat()
+            };
+            one((protocol, "thrift", 9090), &message(1, 7), &message(2, 7), &message(2, 8))
+        }
+        Protocol::Dubbo => {
+            let message = |flags: u8, status: u8| {
+                [&[0xda, 0xbb, flags, status][..], &[0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0]].concat()
+            };
+            let heartbeat = message(0xe2, 0);
+            one((protocol, "dubbo", 20880), &message(0xc2, 0), &message(2, 20), &heartbeat)
+        }
+        Protocol::Stun => one(
+            (protocol, "stun", 3478),
+            b"\0\x03\0\0\x21\x12\xa4\x42abcdefghijkl",
+            b"\x01\x03\0\0\x21\x12\xa4\x42abcdefghijkl",
+            b"\x40\0\0\x03abc\0",
+        ),
+        Protocol::Diameter => one(
+            (protocol, "diameter", 3868),
+            b"\x01\0\0\x14\x80\0\x01\x01\0\0\0\0\0\0\0\x05\0\0\0\x06",
+            b"\x01\0\0\x14\0\0\x01\x01\0\0\0\0\0\0\0\x05\0\0\0\x06",
+            b"\x01\0\0\x14\x80\0\x01\x18\0\0\0\0\0\0\0\x07\0\0\0\x08",
+        ),
+        Protocol::OpcUa => one(
+            (protocol, "opc ua", 4840),
+            b"HELF\x0c\0\0\0\0\0\0\0",
+            b"ACKF\x0c\0\0\0\0\0\0\0",
+            b"MSGF\x0c\0\0\0\0\0\0\0",
+        ),
+        Protocol::EthernetIp => {
+            let message = |context: u8| [&[0x65, 0][..], &[0; 10], &[context], &[0; 11]].concat();
+            one((protocol, "ethernet ip", 44818), &message(0), &message(0), &message(1))
+        }
+        Protocol::IsoOnTcp => one(
+            (protocol, "iso on tcp", 102),
+            b"\x03\0\0\x0b\x06\xe0\0\0\0\x01\0",
+            b"\x03\0\0\x0b\x06\xd0\0\x01\0\x02\0",
+            b"\x03\0\0\x07\x02\xf0\x80",
+        ),
         other => unreachable!("{other:?} has dialogues of its own"),
     }]
 }
