@@ -17,7 +17,11 @@ const UNKNOWN_MAX: f64 = 0.02;
 
 /// Captures whose diagnosis differs from the truth, with the difference. The test fails when one of
 /// them agrees, so that the list stays up to date.
-const DIFFER: &[(&str, &str)] = &[];
+const DIFFER: &[(&str, &str)] = &[
+    // Its requests are acknowledged 1 to 2 ms later than after a round trip, right before the answer: the
+    // machine on which it was made was busy. That is no time of the application.
+    ("dns_slow-healthy", "unknown is"),
+];
 
 fn testdata() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata")
