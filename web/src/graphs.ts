@@ -4,6 +4,7 @@ import uPlot from "uplot";
 import type { RawGraphs } from "./data";
 import { bytes, copy, count, duration, frameFilter, h, rate } from "./dom";
 import { bands, inks, momentLine, nameStalls, segments } from "./paint";
+import { word } from "./language";
 import { themed } from "./palette";
 import {
   busier,
@@ -352,7 +353,7 @@ class Board implements Graphs {
       holder,
     );
     chart.root.setAttribute("role", "img");
-    chart.root.setAttribute("aria-label", said);
+    chart.root.setAttribute("aria-label", word(said));
     this.clicks(chart);
     return chart;
   }

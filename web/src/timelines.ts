@@ -2,6 +2,7 @@
 
 import { fileOf, type Frame, type Lookup, type Run, type SetUps } from "./data";
 import { count, counted, duration, fluid, frameButton, h, svg, table } from "./dom";
+import { word } from "./language";
 
 const LEFT = 60,
   RIGHT = 12;
@@ -156,7 +157,7 @@ function queries(lookup: Lookup, most: number): HTMLElement {
       const bar = h("span", { class: `query ${state}` });
       bar.style.marginLeft = `${share(sent_ns)}%`;
       bar.style.width = `${share(answered_ns ?? lookup.end_ns) - share(sent_ns)}%`;
-      const took = answered_ns === null ? "no answer" : duration(answered_ns - sent_ns);
+      const took = answered_ns === null ? word("no answer") : duration(answered_ns - sent_ns);
       const way = query.over_tcp ? " (TCP)" : "";
       return h(
         "div",

@@ -23,7 +23,9 @@ const ENGLISH =
 const words = (tab) =>
   tab.locator("body").evaluate((body) => {
     const copy = body.cloneNode(true);
-    for (const it of copy.querySelectorAll("code, script, .command, .open, .copy, .files, option"))
+    for (const it of copy.querySelectorAll(
+      "code, script, noscript, style, .command, .open, .copy, .files, option",
+    ))
       it.remove();
     return [...copy.querySelectorAll("*")]
       .flatMap((it) => [...it.childNodes])
