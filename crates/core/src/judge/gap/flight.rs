@@ -90,6 +90,18 @@ mod tests {
     }
 
     #[test]
+    fn a_flight_fills_the_window_if_no_full_segment_has_room_in_it() {
+        let fills = |before| {
+            let cwnd_opened = 14_600;
+            Flight { before, cwnd_opened, reached: before, ..Flight::default() }.fills_opened(1_460)
+        };
+        assert!(!fills(13_140) && fills(13_141) && fills(14_600));
+        assert!(fills(16_060) && !fills(16_061), "a probe is one segment");
+        let cut = Flight { cut: true, before: 14_600, cwnd_opened: 14_600, ..Flight::default() };
+        assert!(!cut.fills_opened(1_460), "more may be in flight");
+    }
+
+    #[test]
     fn a_flight_is_measured_in_full_segments() {
         let flight = Flight { before: 2_920, ..Flight::default() };
         assert!(flight.has_segments(2, 1_460) && !flight.has_segments(3, 1_460));
