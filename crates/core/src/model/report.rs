@@ -12,7 +12,6 @@ use crate::model::{
     Role, Window,
 };
 use crate::wire::{DecodeCounts, Endpoint, Side};
-use std::net::IpAddr;
 
 /// Version of the JSON contract.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -483,45 +482,6 @@ pub struct Observation {
     pub facts: Vec<(&'static str, Fact)>,
     /// Some frames that show it.
     pub frames: Vec<FrameId>,
-}
-
-/// A look-up that the first request of a connection had to wait for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
-pub struct LookupReport {
-    /// Time of the first query, ns.
-    pub start_ns: u64,
-    /// Time at which the client had the answer, ns.
-    pub end_ns: u64,
-    /// The queries and answers, in the order of time (bounded).
-    pub messages: Vec<LookupMessage>,
-}
-
-/// A query or an answer of a look-up.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
-pub struct LookupMessage {
-    /// Capture time, ns.
-    pub time_ns: u64,
-    /// The frame.
-    pub frame: FrameId,
-    /// The side that sent it: the client, or the name server.
-    pub from: Side,
-    /// The type of record that is asked for: `A`.
-    pub record: String,
-    /// What the message is.
-    pub step: LookupStep,
-    /// The name server.
-    pub server: IpAddr,
-}
-
-/// What a message of a look-up is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
-pub enum LookupStep {
-    /// A query.
-    Query,
-    /// An answer.
-    Answer,
-    /// An ICMP error in place of an answer.
-    Unreachable,
 }
 
 /// The entry of one connection in the report.

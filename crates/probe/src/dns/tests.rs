@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use hickory_proto::op::ResponseCode;
-use tcpwhy_core::model::{Cause, Fact, Role};
+use tcpwhy_core::model::{Cause, Fact, Language, Role};
 use tcpwhy_core::report::Phrases;
 
 use super::fake::{Behaviour, Fake, free};
@@ -45,7 +45,7 @@ fn diagnosis(name: &str, config: &Config) -> (Vec<(Cause, Role)>, Lookup, Survey
     let expected = expect(name, &PAIR, config, &survey.first());
     let judged = judge(config, &survey, &expected);
     for judged in &judged {
-        let phrases = Phrases::of(&judged.finding);
+        let phrases = Phrases::of(&judged.finding, Language::English);
         assert!(!phrases.headline.contains('{') && !phrases.what.is_empty(), "{phrases:?}");
         assert!(!phrases.fixes.is_empty() && !judged.evidence.is_empty());
     }
@@ -323,7 +323,11 @@ fn an_option_that_is_set_is_not_proposed() {
         config.resolver.timeout_s = timeout_s;
         let expected = expect("db.lab", &PAIR, &config, &survey.first());
         let judged = judge(&config, &survey, &expected).remove(0);
-        Phrases::of(&judged.finding).fixes.iter().map(|it| it.change.clone()).collect::<String>()
+        Phrases::of(&judged.finding, Language::English)
+            .fixes
+            .iter()
+            .map(|it| it.change.clone())
+            .collect::<String>()
     };
     assert!(fixes(5).contains("timeout:1"), "{}", fixes(5));
     assert!(!fixes(1).contains("timeout:1"), "{}", fixes(1));
