@@ -8,8 +8,8 @@ use crate::capture::{FrameId, InputSummary};
 use crate::literal::Literal;
 use crate::model::experiment::{Experiment, ExperimentEvidence};
 use crate::model::{
-    Cause, Checked, Clocks, Crossing, Histogram, Ledger, Outcomes, Place, Prediction, Reassigned,
-    Role, Window,
+    Cause, Checked, Clocks, Crossing, Histogram, Ledger, LookupReport, Outcomes, Place, Prediction,
+    Reassigned, Role, Window,
 };
 use crate::wire::{DecodeCounts, Endpoint, Side};
 
