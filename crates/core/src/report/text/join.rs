@@ -64,7 +64,7 @@ pub(super) fn sights(page: &mut Page<'_>, report: &Report, finding: &Finding) {
     let language = page.look.language;
     let seen = finding.sights.iter().map(|sight| {
         let lost = (sight.lost_ns > 0).then(|| units::duration(sight.lost_ns));
-        say!(language, "seen_at", place = term(language, &join.words(sight.place)), lost)
+        say!(language, "seen_at", place = term(language, join.words(sight.place)), lost)
     });
     let seen: Vec<String> = seen.collect();
     match seen.as_slice() {
