@@ -62,7 +62,7 @@ impl Grammar for Dubbo {
                 let error = (status != OK).then_some(ErrorCode::Dubbo(status));
                 Said::Reply { id, error, more: false }
             }
-            _ if flags & TWO_WAY != 0 => Said::Call { id, kind: "request", more: false },
+            _ if flags & TWO_WAY != 0 => Said::Call { id, kind: "invocation", more: false },
             _ => Said::Aside,
         }
     }

@@ -117,7 +117,7 @@ fn one_way_calls_and_heartbeats_are_part_of_no_exchange() {
         (S, &DUBBO_HEARTBEAT, 0),
         (S, &DUBBO_BUSY, 0),
     ];
-    let told = [exchange("request"), failed("request", "Dubbo 100")];
+    let told = [exchange("invocation"), failed("invocation", "Dubbo 100")];
     assert_eq!(exchanges(20880, dubbo), told.join(", "));
 }
 

@@ -222,7 +222,7 @@ pub(super) const PAIRS: [Pair; 20] = [
     (Protocol::Cassandra, 9042, &CASSANDRA_OPTIONS, &CASSANDRA_SUPPORTED, "OPTIONS"),
     (Protocol::Memcached, 11211, &MEMCACHED_GET, &MEMCACHED_MISS, "Get"),
     (Protocol::Thrift, 9090, &THRIFT_CALL, &THRIFT_REPLY, "call"),
-    (Protocol::Dubbo, 20880, &DUBBO_REQUEST, &DUBBO_RESPONSE, "request"),
+    (Protocol::Dubbo, 20880, &DUBBO_REQUEST, &DUBBO_RESPONSE, "invocation"),
     (Protocol::Stun, 3478, &STUN_ALLOCATE, &STUN_SUCCESS, "Allocate"),
     (Protocol::EthernetIp, 44818, &ETHERNET_IP_REGISTER, &ETHERNET_IP_REGISTER, "RegisterSession"),
     (Protocol::Kafka, 9092, &KAFKA_METADATA, &KAFKA_REPLY, "Metadata"),
