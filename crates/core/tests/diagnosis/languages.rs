@@ -113,12 +113,12 @@ fn read_names(report: &Report) -> BTreeSet<String> {
     words.collect()
 }
 
-/// Returns the facts of `report` that are English words without a translation.
-fn untranslated(report: &Report) -> Vec<String> {
+/// Returns the facts of `report` that are English words without a translation, and not `read` from the capture.
+fn untranslated(report: &Report, read: &BTreeSet<String>) -> Vec<String> {
     let of_findings = report.findings.iter().flat_map(|it| &it.facts);
     let facts = of_findings.chain(report.observations.iter().flat_map(|it| &it.facts));
     let is_left = |text: &&String| {
-        let has_words = text.split(' ').any(|word| ENGLISH.contains(&word));
+        let has_words = text.split(' ').any(|word| ENGLISH.contains(&word) && !read.contains(word));
         let is_error = ERRORS.iter().any(|error| text.starts_with(error));
         has_words && !is_error && in_words(Language::Chinese, text).is_none()
     };
@@ -141,7 +141,7 @@ fn wrong(file: &[u8]) -> Vec<String> {
     let mut wrong = english(&(written(10_000) + &drawn(10_000)), &read);
     // Below 80 columns, tables and drawings are wider than the page in English as well.
     wrong.extend(too_wide(&(written(80) + &drawn(80)), 80));
-    wrong.extend(untranslated(&report));
+    wrong.extend(untranslated(&report, &read));
     wrong
 }
 
