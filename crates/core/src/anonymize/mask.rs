@@ -122,7 +122,8 @@ fn numbers(protocol: Protocol, side: Side, framing: &[u8], head: &[u8]) -> usize
         Protocol::Tds if head.first() == Some(&0xaa) => 9,
         // The opaque value.
         Protocol::Memcached => 4,
-        // Id, transaction and error.
+        // Id and operation; id, transaction and error.
+        Protocol::Zookeeper if side == Side::Client => 8,
         Protocol::Zookeeper => 16,
         // Version, type and the length of the name.
         Protocol::Thrift => 8,
