@@ -29,6 +29,11 @@ pub const RTO_INITIAL_NS: u64 = 1_000_000_000;
 /// `TCP_DELACK_MIN` in include/net/tcp.h (40 ms), less a tick of 4 ms.
 pub const DELAYED_ACK_MIN_NS: u64 = 36_000_000;
 
+/// Earliest time at which a timer sends a delayed ACK, ns: an ACK that comes sooner beyond a round trip
+/// shows how long that took. Source: kernel, `TCP_DELACK_MIN` in include/net/tcp.h (40 ms), less the longest
+/// tick (10 ms, `HZ=100`).
+pub const ACK_TIMER_MIN_NS: u64 = 30_000_000;
+
 /// Least silence beyond the round trip that ends in an RTO (RFC 6298 §2.3), and longest delay of
 /// the ACK of a single segment, ns. Source: kernel, `TCP_RTO_MIN`, less a tenth for clocks and
 /// hosts (judgement).

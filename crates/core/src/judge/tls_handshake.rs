@@ -11,7 +11,7 @@ pub(super) fn split(gap: &Gap) -> [Slice; 3] {
     let path_ns = match gap.turn {
         Turn::Answers => {
             let leg_ns = match gap.rtt.is_bound {
-                true if gap.rtt.is_known() => gap.rtt.sender_ns,
+                true if gap.rtt.is_known() || gap.rtt.is_direct => gap.rtt.sender_ns,
                 true => gap.len_ns(),
                 false => gap.rtt.known_ns,
             };

@@ -303,6 +303,7 @@ impl Path {
             known_ns: self.known_rtt_ns(side),
             base_ns: self.base_rtt_ns(),
             varies_ns,
+            is_direct: false,
         }
     }
 

@@ -15,6 +15,9 @@ pub struct RoundTrips {
     /// Time by which the handshake's round trip between vantage and sender was longer than the minimum,
     /// ns; 0 if it is unknown.
     pub varies_ns: u64,
+    /// The sender's packets have passed no router, as their TTL shows, and those of its peer have: the
+    /// path lies behind the vantage.
+    pub is_direct: bool,
 }
 
 impl RoundTrips {

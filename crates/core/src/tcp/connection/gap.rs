@@ -3,17 +3,17 @@
 
 use crate::app::Framer;
 use crate::judge::thresholds::{
-    CLOCKED_SEGMENTS, DELAYED_ACK_MIN_NS, FEW_SEGMENTS, HOST_DELAY_MAX_NS, LINUX_RTO_MIN_NS,
+    ACK_TIMER_MIN_NS, CLOCKED_SEGMENTS, FEW_SEGMENTS, HOST_DELAY_MAX_NS, LINUX_RTO_MIN_NS,
 };
 use crate::judge::{
-    AckTrigger, Acks, Bottleneck, Gap, Losses, NagleEvidence, Pace, ProtocolState, Repair, Turn,
-    Unsent,
+    AckTrigger, Acks, Bottleneck, Gap, Losses, NagleEvidence, Pace, ProtocolState, Repair,
+    RoundTrips, Turn, Unsent,
 };
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::at_end::is_amid_request;
 use crate::tcp::connection::cold::Cold;
 use crate::tcp::connection::doubt::more_queued;
-use crate::tcp::connection::place::is_beside_sender;
+use crate::tcp::connection::place::{is_beside_sender, is_directly_connected};
 use crate::tcp::path::Path;
 use crate::tcp::sender::{Sender, SinceDeparture};
 use crate::tcp::sequence::ORIGIN;
@@ -64,7 +64,7 @@ impl Knowledge<'_> {
         let handshake_ns = if self.setup.times(side) { self.setup.rtt_ns(side) } else { 0 };
         let sender = &self.senders[side];
         let last_side = if continues { side } else { side.peer() };
-        let last = &self.senders[last_side].last;
+        let last = self.senders[last_side].last_answerable();
         let mut flight = sender.flight_in_gap(since, continues, opens_from);
         flight.cut = self.is_cut(sender.space.nxt - flight.before);
         flight.opens_from_one = self.setup.is_repeated();
@@ -73,10 +73,10 @@ impl Knowledge<'_> {
             turn: if continues { Turn::Continues } else { Turn::Answers },
             start_ns,
             end_ns,
-            last: last.sighting(last_side),
-            next: last.sighting(last_side),
+            last,
+            next: last,
             smss: sender.sizes.smss(),
-            last_small: last.small,
+            last_small: self.senders[last_side].last.small,
             next_len: 0,
             next_pushed: false,
             misses_data: since.misses_data,
@@ -88,7 +88,10 @@ impl Knowledge<'_> {
                 at_ns if since.misses_data => at_ns,
                 _ => 0,
             },
-            rtt: self.path.round_trips(side, handshake_ns),
+            rtt: RoundTrips {
+                is_direct: is_directly_connected(self.senders, side),
+                ..self.path.round_trips(side, handshake_ns)
+            },
             acks: self.acks_in_gap(side, end_ns, since),
             duplicates: sender.history().losses.duplicates,
             flight,
@@ -170,7 +173,7 @@ impl Knowledge<'_> {
             .last
             .ack_delay_ns(asker.una_seen_ns, self.path.rtt_ns(side))
             .min(end_ns - start_ns);
-        if late_ns > HOST_DELAY_MAX_NS && late_ns < DELAYED_ACK_MIN_NS { late_ns } else { 0 }
+        if late_ns > HOST_DELAY_MAX_NS && late_ns < ACK_TIMER_MIN_NS { late_ns } else { 0 }
     }
 
     /// Returns the ACKs that took effect in a gap of `side` up to `end_ns`.

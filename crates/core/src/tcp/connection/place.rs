@@ -39,7 +39,7 @@ pub(super) fn near(senders: &BySide<Sender>, path: &Path, side: Side, mid_stream
 
 /// Returns whether, by their TTLs, packets of the other side have passed a router and those of
 /// `side` have not.
-fn is_directly_connected(senders: &BySide<Sender>, side: Side) -> bool {
+pub(super) fn is_directly_connected(senders: &BySide<Sender>, side: Side) -> bool {
     let [here, there] = [side, side.peer()].map(|end| senders[end as usize].packets.last.ttl);
     is_initial_ttl(here) && !is_initial_ttl(there) && there > 0
 }

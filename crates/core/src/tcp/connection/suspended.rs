@@ -135,7 +135,7 @@ impl Questions {
         if needed != Some(false) {
             self.suspended = Some(held);
         } else if side == Side::Server && segment.payload_len > 0 {
-            by.senders[Side::Client].first_was_answered(&held.gap);
+            by.senders[Side::Client].note_first_answered(&held.gap);
         }
         if needed != Some(true) {
             return Settlement::None;

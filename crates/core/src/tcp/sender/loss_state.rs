@@ -2,6 +2,7 @@
 
 use super::space::SendSpace;
 use super::stamp::Stamp;
+use crate::capture::FrameId;
 use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN, RTO_MIN_NS};
 use crate::judge::{DuplicateAcks, Recovery};
 use crate::model::{Cause, Sighting};
@@ -118,6 +119,9 @@ pub struct LossState {
     recovery_end: u64,
     /// The last retransmission, until it is known whether it was spurious.
     pub repeated: Option<Repeated>,
+    /// Frame of the last retransmission whose data was answered before it arrived, and the first
+    /// transmission of that data.
+    pub first_answered: Option<(FrameId, Sighting)>,
     /// Timestamp and IP identification of the last retransmitted segment.
     pub repair: Option<(u32, u16)>,
     /// The segment that the timer repeated last.
@@ -143,6 +147,7 @@ impl LossState {
         recovery: None,
         recovery_end: 0,
         repeated: None,
+        first_answered: None,
         repair: None,
         repeating: Repeating::NONE,
         tail: None,

@@ -4,7 +4,7 @@ use super::stamp::{Stamp, too_early};
 use crate::judge::thresholds::RETRANSMISSION_MIN_NS;
 use crate::judge::{Gap, Recovery};
 use crate::model::Sighting;
-use crate::tcp::sender::{Departure, Sender};
+use crate::tcp::sender::Sender;
 use crate::wire::{Segment, SegmentFlags};
 
 impl Sender {
@@ -54,14 +54,17 @@ impl Sender {
         self.sent.sighting(self.side, start)
     }
 
-    /// Records that the peer answers the first transmission of what ended `again`, a gap of this sender:
-    /// its answer follows that, and not the copy.
-    pub fn first_was_answered(&mut self, again: &Gap) {
-        if let Some(original) = again.repair.original
-            && self.last.frame == again.next.frame
-        {
-            let Sighting { frame, time_ns, payload_bytes: len, .. } = original;
-            self.last = Departure { frame, time_ns, len, ..self.last };
+    /// Records that the peer answers the first transmission of what ended `again`, a gap of this sender.
+    pub fn note_first_answered(&mut self, again: &Gap) {
+        let first = again.repair.original.map(|original| (again.next.frame, original));
+        self.history_mut().losses.first_answered = first;
+    }
+
+    /// The last departure, or the first transmission of its data if that was answered.
+    pub fn last_answerable(&self) -> Sighting {
+        match self.history().losses.first_answered {
+            Some((again, first)) if again == self.last.frame => first,
+            _ => self.last.sighting(self.side),
         }
     }
 
