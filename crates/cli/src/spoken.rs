@@ -42,7 +42,8 @@ fn texts(language: Language) -> Option<&'static str> {
     }
 }
 
-/// Returns `command` with its help in `language`. What the file of the language lacks stays English.
+/// Returns `command` with its help in `language`. Help that the file of the language does not
+/// have stays English.
 pub fn translated(command: Command, language: Language) -> Command {
     let Some(texts) = texts(language) else { return command };
     with_texts(command, texts, "")

@@ -34,7 +34,7 @@ fn the_locale_chooses_the_language_and_the_option_decides() {
         (&[("LC_ALL", "en_US.UTF-8"), zh], false),
         (&[("LC_ALL", "C"), zh], false),
         (&[("LANG", "de_DE.UTF-8")], false),
-        // What the locale cannot show is not written.
+        // A locale that is not UTF-8 cannot show Chinese: the text is English.
         (&[("LANG", "zh_CN.GB18030")], false),
     ] {
         assert_eq!(is_chinese(&out(&[CAPTURE], locale)), chinese, "{locale:?}");

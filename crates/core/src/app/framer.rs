@@ -503,7 +503,7 @@ impl Framer {
                 }
                 Ok(Next::Tunnel) => {
                     if matches!(self.machine, Machine::Calls(_)) {
-                        // What follows a call for another protocol may be in the midst of it.
+                        // The next message may be any of the other protocol, not only its first.
                         self.hunting = true;
                         self.protocol = Protocol::Turns;
                     }

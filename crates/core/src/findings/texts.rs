@@ -69,7 +69,8 @@ pub fn term(language: Language, english: &str) -> &str {
 }
 
 /// Returns the words of `language` for a text that a fact consists of: the row of terms with this text, or with
-/// `{}` in the place of a value, or those of a list of names. `None` if it has none, as for what was read.
+/// `{}` in the place of a value, or those of a list of terms, names and values.
+/// `None` if it has none, as for what was read.
 pub fn in_words(language: Language, english: &str) -> Option<String> {
     let terms = texts(language).terms;
     if let Some(whole) = row(terms, english) {
@@ -83,11 +84,16 @@ pub fn in_words(language: Language, english: &str) -> Option<String> {
         Some(said.fold(words.to_owned(), |words, value| words.replacen("{}", value, 1)))
     });
     filled.next().or_else(|| {
-        let parts: Vec<&str> = english.split(" and ").collect();
-        let is_list = !terms.is_empty() && parts.len() > 1;
-        let are_names =
-            parts.iter().all(|part| !part.contains(' ') || term(language, part) != *part);
-        (is_list && are_names).then(|| language.list(&parts))
+        let is_name_or_value = |part: &str| {
+            !part.contains(' ') || part.starts_with(|first: char| first.is_ascii_digit())
+        };
+        let words = |part| {
+            Some(term(language, part)).filter(|words| *words != part || is_name_or_value(part))
+        };
+        let parts: Option<Vec<&str>> = english.split(" and ").map(words).collect();
+        parts
+            .filter(|parts| !terms.is_empty() && parts.len() > 1)
+            .map(|parts| language.list(&parts))
     })
 }
 

@@ -10,7 +10,7 @@ pub enum Language {
     Chinese,
 }
 
-/// What the texts of a language differ in, apart from their words.
+/// The code, the name and the punctuation of a language.
 struct Row {
     language: Language,
     /// The code of the language (ISO 639-1).
@@ -20,7 +20,7 @@ struct Row {
     glue: Glue,
 }
 
-/// What stands between the parts of a text.
+/// The punctuation and the conjunction that join the parts of a text.
 #[derive(Clone, Copy, Debug)]
 pub struct Glue {
     /// Between two sentences.
@@ -33,7 +33,7 @@ pub struct Glue {
     pub and: &'static str,
     /// Between clauses.
     pub semicolon: &'static str,
-    /// Behind what introduces a text.
+    /// Behind the words that introduce a text.
     pub colon: &'static str,
     /// A sentence begins with a capital letter.
     pub capitals: bool,
@@ -91,7 +91,7 @@ impl Language {
         self.row().name
     }
 
-    /// Returns what stands between the parts of a text.
+    /// Returns the punctuation that joins the parts of a text.
     pub fn glue(self) -> Glue {
         self.row().glue
     }

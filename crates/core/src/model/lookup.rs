@@ -26,13 +26,13 @@ pub struct LookupMessage {
     pub from: Side,
     /// The type of record that is asked for: `A`.
     pub record: String,
-    /// What the message is.
+    /// Whether it is a query, an answer or an error.
     pub step: LookupStep,
     /// The name server.
     pub server: IpAddr,
 }
 
-/// What a message of a look-up is.
+/// The kinds of messages of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub enum LookupStep {
     /// A query.

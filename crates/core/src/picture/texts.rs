@@ -1,4 +1,5 @@
-//! What people read of a report, in each language but English, which its JSON has: for a page's switch.
+//! The texts of a report in each language but English, for the switch of a page; the report's JSON has the
+//! English ones.
 
 use crate::experiment;
 use crate::model::{Finding, Language, Report};

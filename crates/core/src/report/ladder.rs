@@ -43,7 +43,7 @@ pub enum Step {
         from: Side,
         /// The frame of the segment.
         frame: FrameId,
-        /// What it carries, or its role in the evidence.
+        /// Its payload and flags, or its role in the evidence.
         label: Label,
     },
     /// A silence: neither side sent anything.

@@ -17,7 +17,7 @@ fn rows(table: &'static str) -> impl Iterator<Item = (&'static str, &'static str
     table.lines().filter_map(cells).filter(move |(id, _)| !heads.contains(id))
 }
 
-/// Returns what stands between backquotes.
+/// Returns the parts of a text between backquotes.
 fn code_of(template: &str) -> BTreeSet<&str> {
     template.split('`').skip(1).step_by(2).collect()
 }

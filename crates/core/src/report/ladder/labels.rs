@@ -1,4 +1,4 @@
-//! What stands on the rungs of a ladder: facts, which become words in a language.
+//! The labels and marks of a ladder: facts, which become words in a language.
 
 use crate::findings::term;
 use crate::model::units::{bytes_exact, duration, printable};
@@ -9,7 +9,7 @@ use crate::say;
 /// The label of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Label {
-    /// What a segment carries.
+    /// Payload and flags of a segment.
     Segment(SegmentLabel),
     /// A query or an answer of a look-up.
     Lookup(LookupMessage),
@@ -17,12 +17,12 @@ pub enum Label {
     Part(Vec<String>),
 }
 
-/// What a segment carries.
+/// Payload and flags of a segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentLabel {
     /// Payload, bytes.
     pub bytes: u32,
-    /// What distinguishes its payload from new data in order.
+    /// How its payload differs from new data in order, if it does.
     pub remark: Option<Remark>,
     /// The names of its flags, without ACK.
     pub flags: Vec<&'static str>,
@@ -34,7 +34,7 @@ pub struct SegmentLabel {
     pub closed: bool,
 }
 
-/// What distinguishes a payload from new data in order.
+/// How a payload differs from new data in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remark {
     /// It was sent before.
