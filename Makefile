@@ -19,7 +19,7 @@ TCPWHY_STATIC = $(TARGET)/$(STATIC)/$(patsubst dev,debug,$(STATIC_PROFILE))/tcpw
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help run build test build-tests verify lint bench bench-live bench-active bench-dns bench-spark fuzz pins web page web-check web-sources web-pages picture wheel install install-lab uninstall deb static image fleet-check completions clean
+.PHONY: help run build test build-tests verify lint bench bench-live bench-active bench-dns bench-spark fuzz pins web page web-check web-sources web-pages picture wheel install install-lab uninstall deb rpm static image fleet-check completions clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -154,10 +154,14 @@ uninstall: ## remove what `install` and `install-lab` have installed below PREFI
 deb: build ## build two Debian packages in TARGET: tcpwhy, and tcpwhy-lab
 	TCPWHY=$(TCPWHY) packaging/deb.sh $(TARGET)
 
+rpm: static ## build two RPM packages in TARGET, for any distribution: tcpwhy, and tcpwhy-lab (rpmbuild)
+	@scripts/setup.sh rpm
+	TCPWHY=$(TCPWHY_STATIC) packaging/rpm.sh $(TARGET)
+
 # The C library is linked statically. The kernel hooks are in the binary where clang is installed.
-static: ## build a binary that needs no library of the system, for Linux of any distribution (musl; rustup)
+static: ## build binaries that need no library of the system, for Linux of any distribution (musl; rustup)
 	@scripts/setup.sh build static
-	CC_$(subst -,_,$(STATIC))=musl-gcc cargo build --profile $(STATIC_PROFILE) --locked -p tcpwhy --bin tcpwhy --target $(STATIC)
+	CC_$(subst -,_,$(STATIC))=musl-gcc cargo build --profile $(STATIC_PROFILE) --locked -p tcpwhy --target $(STATIC)
 	@ls -l $(TCPWHY_STATIC)
 
 image: static ## build a container image with the static binary alone, TARGET/tcpwhy-image.tar, and run it (root; buildah)

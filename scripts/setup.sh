@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what is missing on Debian and its kin; silent where nothing is.
 #
-# Usage: setup.sh run|build|lint|fuzz|static|test|programs|web|page|platforms|image|fleet|bare…
+# Usage: setup.sh run|build|lint|fuzz|static|test|programs|web|page|platforms|image|rpm|recipes|fleet|bare…
 #
 #   run     what compiling needs
 #   build   and clang where it can be had, for the kernel hooks
@@ -10,6 +10,8 @@
 #   page    and what compiles for WebAssembly
 #   platforms  what scripts/platforms.sh checks
 #   image   what builds and runs a container image
+#   rpm     what builds and tries RPM packages
+#   recipes  what packaging/check-recipes.sh uses
 #   fleet   what packaging/check-fleet.sh uses
 #   bare    what makes a bare Debian (scripts/bare-debian.sh)
 set -euo pipefail
@@ -142,6 +144,14 @@ for what in "$@"; do
         need buildah buildah
         need readelf binutils
         ;;
+    rpm) need rpmbuild rpm ;;
+    recipes)
+        need makepkg makepkg
+        need pacman pacman-package-manager
+        need bsdtar libarchive-tools
+        need ruby ruby
+        need setpriv util-linux
+        ;;
     fleet)
         need prometheus prometheus
         need promtool prometheus
@@ -153,7 +163,7 @@ for what in "$@"; do
         ;;
     bare) need debootstrap debootstrap ;;
     *)
-        echo "usage: setup.sh run|build|lint|fuzz|static|test|programs|web|page|platforms|image|fleet|bare…" >&2
+        echo "usage: setup.sh run|build|lint|fuzz|static|test|programs|web|page|platforms|image|rpm|recipes|fleet|bare…" >&2
         exit 2
         ;;
     esac

@@ -151,7 +151,8 @@ pub struct Display {
 /// The language of the text, for every command that is translated.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct Spoken {
-    /// Language of the text; JSON is in English in any case [default: that of the locale, or English]
+    /// Language of the text; JSON is in English in any case [default: that of the locale, or English;
+    /// a page opens in that of the browser]
     #[arg(long, value_name = "LANG", value_parser = languages())]
     pub lang: Option<Language>,
 }

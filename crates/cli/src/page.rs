@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::keylog::KeyLog;
 use crate::progress::Bar;
 use crate::written::Written;
-use crate::{nothing_left, sources, spoken, state, terminal};
+use crate::{nothing_left, sources, state, terminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 #[cfg(all(feature = "program", target_os = "linux"))]
@@ -79,14 +79,14 @@ pub fn run(asked: &ReportPage) -> Result<ExitCode, Error> {
     }
     nothing_left::check(&asked.analysing, &drawn.report, &open, interrupted)?;
     output.finish_with(
-        rendered(&drawn.report, &drawn.picture, spoken::language(asked.spoken))?.as_bytes(),
+        rendered(&drawn.report, &drawn.picture, asked.spoken.lang)?.as_bytes(),
     )?;
     Ok(ExitCode::from(u8::from(crate::explain::has_faults(&drawn.report))))
 }
 
-fn rendered(report: &Report, picture: &Picture, language: Language) -> Result<String, Error> {
+fn rendered(report: &Report, picture: &Picture, language: Option<Language>) -> Result<String, Error> {
     let data = page::data(report, picture, env!("CARGO_PKG_VERSION"))?;
-    Ok(page::render(&page::document(&[data], None, Some(language))))
+    Ok(page::render(&page::document(&[data], None, language)))
 }
 
 /// Returns the page of a capture in memory (pcapng), which is shown under `name`.
@@ -118,7 +118,7 @@ pub fn of_packets(report: &Report, packets: Option<&[u8]>) -> Result<String, Err
         }
         None => Picture::default(),
     };
-    rendered(report, &picture, Language::English)
+    rendered(report, &picture, None)
 }
 
 fn wanted(asked: &ReportPage) -> Wanted {
