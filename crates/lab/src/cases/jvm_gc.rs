@@ -21,7 +21,7 @@ pub const CASE: Case = Case {
     class: Class::Fault,
     knob: Some(Knob {
         at: "the JVM's heap",
-        faulty: "a third larger than the {kept_bytes} in use",
+        faulty: "a fifth larger than the {kept_bytes} in use",
         healthy: "2 GB",
         treat: &[],
     }),
@@ -55,9 +55,9 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     let major = p.get("jdk")?;
     let java = jdk(major)?.join("bin/java");
     let (kept, log) = (p.get("kept_bytes")?, stage.dir().join("gc.log"));
-    let heap = if variant == Variant::Faulty { kept * 4 / 3 } else { LARGE_BYTES };
+    let heap = if variant == Variant::Faulty { kept * 6 / 5 } else { LARGE_BYTES };
     let mut command = stage.server.command(&java.to_string_lossy());
-    command.args(["-Xshare:auto", "-XX:+UseSerialGC"]);
+    command.args(["-Xshare:auto", "-XX:+UseSerialGC", "-Dsun.net.httpserver.nodelay=true"]);
     command.args([format!("-Xms{heap}"), format!("-Xmx{heap}")]);
     command.arg(format!("-Xlog:gc:file={}:none", log.display()));
     command.arg(path).arg(server.ip().to_string()).arg("8080");

@@ -8,6 +8,7 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use tcpwhy_live::hooks::{HookKind, Record, Scope, Served, Session};
+use tcpwhy_testing::undisturbed;
 
 const MS: u64 = 1_000_000;
 
@@ -72,9 +73,12 @@ fn locked_beside(place: &Place, name: &str) -> Served {
 fn a_lock_is_stopped_time_while_the_collector_of_a_virtual_machine_runs() {
     let Some(place) = Place::new("stopped") else { return };
     for name in ["VM Thread", "GC Thread#0"] {
-        let did = locked_beside(&place, name).serving.expect("its own thread answered");
-        assert!((59..150).contains(&(did.stopped_ns / MS)), "{did:?}");
-        assert!(did.locked_ns >= 100 * MS, "the rest is the lock's: {did:?}");
+        // A busy machine stretches the time in which the collector runs.
+        undisturbed(|| {
+            let did = locked_beside(&place, name).serving.expect("its own thread answered");
+            assert!((59..150).contains(&(did.stopped_ns / MS)), "{did:?}");
+            assert!(did.locked_ns >= 100 * MS, "the rest is the lock's: {did:?}");
+        });
     }
     for name in ["G1 Conc#0", "worker"] {
         let did = locked_beside(&place, name).serving.expect("its own thread answered");
