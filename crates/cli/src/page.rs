@@ -78,13 +78,15 @@ pub fn run(asked: &ReportPage) -> Result<ExitCode, Error> {
         weigh(&mut drawn.report, &state);
     }
     nothing_left::check(&asked.analysing, &drawn.report, &open, interrupted)?;
-    output.finish_with(
-        rendered(&drawn.report, &drawn.picture, asked.spoken.lang)?.as_bytes(),
-    )?;
+    output.finish_with(rendered(&drawn.report, &drawn.picture, asked.spoken.lang)?.as_bytes())?;
     Ok(ExitCode::from(u8::from(crate::explain::has_faults(&drawn.report))))
 }
 
-fn rendered(report: &Report, picture: &Picture, language: Option<Language>) -> Result<String, Error> {
+fn rendered(
+    report: &Report,
+    picture: &Picture,
+    language: Option<Language>,
+) -> Result<String, Error> {
     let data = page::data(report, picture, env!("CARGO_PKG_VERSION"))?;
     Ok(page::render(&page::document(&[data], None, language)))
 }

@@ -2,6 +2,7 @@
 
 mod identity;
 pub mod ports;
+mod runtime;
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,6 +15,7 @@ use serde::Serialize;
 use crate::error::LiveError;
 pub use identity::{running, start_ticks};
 pub use ports::Ports;
+pub use runtime::Servers;
 
 /// A process that holds a socket.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -24,6 +26,8 @@ pub struct Process {
     pub command: String,
     /// Id of the container in which it runs, from its control group; `None` outside of a container.
     pub container: Option<String>,
+    /// Its runtime and the number of its workers, where it shows them: `gunicorn, 2 workers`.
+    pub runtime: Option<String>,
 }
 
 /// A descriptor of a process.
@@ -67,13 +71,14 @@ impl Holders {
             let started = holds_any.then(|| start_ticks(*pid).unwrap_or(u64::MAX));
             (started, *pid)
         });
+        let servers = Servers::default();
         for (pid, sockets) in found {
-            holders.add(pid, sockets);
+            holders.add(pid, sockets, &servers);
         }
         holders
     }
 
-    fn add(&mut self, pid: u32, sockets: Option<Vec<(u32, u32)>>) {
+    fn add(&mut self, pid: u32, sockets: Option<Vec<(u32, u32)>>, servers: &Servers) {
         let Some(sockets) = sockets else {
             self.unreadable += u64::from(Path::new(&format!("/proc/{pid}/fd")).exists());
             return;
@@ -81,7 +86,7 @@ impl Holders {
         if sockets.is_empty() {
             return;
         }
-        self.processes.push(describe(pid));
+        self.processes.push(describe(pid, servers));
         let process = self.processes.len() - 1;
         for (inode, fd) in sockets {
             let first = self.by_inode.entry(inode).or_insert(Holder { process, fd });
@@ -149,12 +154,13 @@ fn socket_inode(descriptor: &Path) -> Option<u32> {
     target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
-fn describe(pid: u32) -> Process {
+fn describe(pid: u32, servers: &Servers) -> Process {
     let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
     Process {
         pid,
         command: read("comm").trim_end().to_owned(),
         container: container(&read("cgroup")),
+        runtime: servers.runtime(pid),
     }
 }
 
@@ -229,8 +235,8 @@ mod tests {
     fn all_processes_that_share_a_socket_are_known() {
         let mut holders = Holders::default();
         let own = std::process::id();
-        holders.add(own, Some(vec![(77, 3), (78, 4), (77, 5)]));
-        holders.add(1, Some(vec![(77, 9)]));
+        holders.add(own, Some(vec![(77, 3), (78, 4), (77, 5)]), &Servers::default());
+        holders.add(1, Some(vec![(77, 9)]), &Servers::default());
         let pids = |inode| holders.all_of(inode).map(|it| it.pid).collect::<Vec<_>>();
         assert_eq!((pids(77), pids(78), pids(79)), (vec![own, 1], vec![own], vec![]));
     }

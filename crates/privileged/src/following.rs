@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tcpwhy_core::state::{Part, Parts, Process, Served};
 use tcpwhy_live::hooks::{self, HookKind, Record, Scope, Session};
-use tcpwhy_live::process::container_of;
+use tcpwhy_live::process::{Servers, container_of};
 use tcpwhy_live::sample::Sample;
 use tcpwhy_live::sys::process::thread_cpu_time;
 
@@ -148,11 +148,16 @@ impl Following {
 fn requests(records: &[Record]) -> impl Iterator<Item = Served> {
     let offset_ns = hooks::realtime_offset_ns();
     let workers = workers(records);
-    let mut containers = BTreeMap::new();
+    let (servers, mut known) = (Servers::default(), BTreeMap::new());
     records.iter().filter_map(move |record| {
-        let mut container =
-            |pid| containers.entry(pid).or_insert_with(|| container_of(pid)).clone();
-        served(record, offset_ns, &workers, &mut container)
+        let mut process = |it: &hooks::Served| {
+            let (container, runtime) = known
+                .entry(it.pid)
+                .or_insert_with(|| (container_of(it.pid), servers.runtime(it.pid)));
+            let (container, runtime) = (container.clone(), runtime.clone());
+            Process { pid: it.pid.into(), command: it.command.clone(), container, runtime }
+        };
+        served(record, offset_ns, &workers, &mut process)
     })
 }
 
@@ -172,14 +177,13 @@ fn served(
     record: &Record,
     offset_ns: i64,
     workers: &BTreeMap<SocketAddr, usize>,
-    container: &mut impl FnMut(u32) -> Option<String>,
+    process: &mut impl FnMut(&hooks::Served) -> Process,
 ) -> Option<Served> {
     let Record::Served(it) = record else { return None };
-    let container = container(it.pid);
     Some(Served {
         local: it.flow.source,
         peer: it.flow.destination,
-        process: Process { pid: it.pid.into(), command: it.command.clone(), container },
+        process: process(it),
         ready_ns: it.ready_ns.saturating_add_signed(offset_ns),
         parts: parts(it, workers.get(&it.flow.source).copied().unwrap_or(0)),
         waits_for: it.peer.map(|(flow, ns)| (flow.destination, ns)),

@@ -266,13 +266,20 @@ pub struct Process {
     /// The container that it runs in; `None` outside of containers.
     #[serde(default)]
     pub container: Option<String>,
+    /// Its runtime and the number of its workers, where it shows them: `gunicorn, 2 workers`.
+    #[serde(default)]
+    pub runtime: Option<String>,
 }
 
 impl fmt::Display for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.container {
-            Some(id) => write!(f, "{} (pid {}, container {id})", self.command, self.pid),
-            None => write!(f, "{} (pid {})", self.command, self.pid),
+        write!(f, "{} (pid {}", self.command, self.pid)?;
+        if let Some(id) = &self.container {
+            write!(f, ", container {id}")?;
+        }
+        match &self.runtime {
+            Some(runtime) => write!(f, "; {runtime})"),
+            None => write!(f, ")"),
         }
     }
 }

@@ -354,7 +354,7 @@ mod tests {
         Served {
             local: at("10.0.0.2:80"),
             peer: at("10.0.0.1:50000"),
-            process: Process { pid: 42, command: "node".into(), container: None },
+            process: Process { pid: 42, command: "node".into(), container: None, runtime: None },
             ready_ns: 1_000,
             parts: sums,
             waits_for: None,

@@ -347,7 +347,12 @@ mod tests {
 
     fn service(waited_ms: u64, ran_ms: u64) -> Service {
         Service {
-            processes: vec![Process { pid: 7, command: "app".into(), container: None }],
+            processes: vec![Process {
+                pid: 7,
+                command: "app".into(),
+                container: None,
+                runtime: None,
+            }],
             listens: vec!["0.0.0.0:8080".parse().unwrap()],
             times: Times {
                 ran_ns: ran_ms * 1_000_000,
@@ -458,7 +463,7 @@ mod tests {
     fn a_service_that_waits_for_a_cpu_is_named_with_who_has_it() {
         let mut facts = idle();
         facts.work.services.push(service(1_200, 700));
-        let process = Process { pid: 9, command: "cc1plus".into(), container: None };
+        let process = Process { pid: 9, command: "cc1plus".into(), container: None, runtime: None };
         facts.work.busiest.push(Busy { process, ran_ns: 1_900_000_000, nice: 5 });
         let entry = only(&facts);
         assert_eq!(entry.check, "cpu_wait");

@@ -120,7 +120,7 @@ mod tests {
 
     fn facts(open: u64) -> Facts {
         let mut facts = idle();
-        let process = Process { pid: 7, command: "app".into(), container: None };
+        let process = Process { pid: 7, command: "app".into(), container: None, runtime: None };
         facts.programs.push(Program {
             process: process.clone(),
             descriptors: Some(open),

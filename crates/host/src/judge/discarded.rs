@@ -266,7 +266,12 @@ mod tests {
         let mut facts = idle();
         facts.sockets.listeners.push(Listener {
             local: "0.0.0.0:8080".parse().unwrap(),
-            process: Some(Process { pid: 7, command: "app".into(), container: None }),
+            process: Some(Process {
+                pid: 7,
+                command: "app".into(),
+                container: None,
+                runtime: None,
+            }),
             backlog: 128,
             queue_max: 0,
             drops: 0,

@@ -149,7 +149,12 @@ mod tests {
         facts.jvms.push(parse(9, &words, &[]));
         facts.sockets.listeners.push(Listener {
             local: "[::]:8000".parse().unwrap(),
-            process: Some(Process { pid: 9, command: "java".into(), container: None }),
+            process: Some(Process {
+                pid: 9,
+                command: "java".into(),
+                container: None,
+                runtime: None,
+            }),
             backlog: 50,
             queue_max: 0,
             drops: 0,

@@ -261,7 +261,12 @@ mod tests {
     fn listener(queue_max: u64, backlog: u64, drops: u64) -> Listener {
         Listener {
             local: "10.0.0.2:8080".parse().unwrap(),
-            process: Some(Process { pid: 7, command: "app".into(), container: None }),
+            process: Some(Process {
+                pid: 7,
+                command: "app".into(),
+                container: None,
+                runtime: None,
+            }),
             backlog,
             queue_max,
             drops,

@@ -112,7 +112,12 @@ mod tests {
             peer: "10.0.0.1:5000".parse().unwrap(),
             is_server: true,
             state: TcpState::Established,
-            process: Some(Process { pid: 7, command: "app".into(), container: None }),
+            process: Some(Process {
+                pid: 7,
+                command: "app".into(),
+                container: None,
+                runtime: None,
+            }),
             before: TcpInfo::default(),
             after: TcpInfo::default(),
             memory: Memory::default(),

@@ -269,7 +269,12 @@ mod tests {
         facts.own_roots.push(7);
         facts.sockets.listeners.push(Listener {
             local: "0.0.0.0:8080".parse().unwrap(),
-            process: Some(Process { pid: 7, command: "nginx".into(), container: None }),
+            process: Some(Process {
+                pid: 7,
+                command: "nginx".into(),
+                container: None,
+                runtime: None,
+            }),
             backlog: 511,
             queue_max: 0,
             drops: 0,

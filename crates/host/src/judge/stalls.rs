@@ -160,7 +160,12 @@ mod tests {
             ..Pressure::default()
         });
         let mut service = Service {
-            processes: vec![Process { pid: 7, command: "app".into(), container: None }],
+            processes: vec![Process {
+                pid: 7,
+                command: "app".into(),
+                container: None,
+                runtime: None,
+            }],
             listens: vec!["0.0.0.0:8080".parse().unwrap()],
             disk_looks: (0, 40),
             ..Service::default()

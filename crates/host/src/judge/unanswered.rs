@@ -245,7 +245,12 @@ mod tests {
             attempts,
             syn_retransmits_max,
             has_connection: false,
-            process: Some(Process { pid: 7, command: "app".into(), container: None }),
+            process: Some(Process {
+                pid: 7,
+                command: "app".into(),
+                container: None,
+                runtime: None,
+            }),
         }
     }
 
@@ -310,7 +315,12 @@ mod tests {
             peer: peer.parse().unwrap(),
             is_server,
             state: TcpState::Established,
-            process: Some(Process { pid: 7, command: "app".into(), container: None }),
+            process: Some(Process {
+                pid: 7,
+                command: "app".into(),
+                container: None,
+                runtime: None,
+            }),
             before: TcpInfo::default(),
             after: TcpInfo { tcpi_retransmits, tcpi_unacked: 3, ..TcpInfo::default() },
             memory: Memory::default(),

@@ -246,7 +246,12 @@ impl Watched {
             .collect();
         busy.sort_unstable_by_key(|&(ticks, pid, _)| (Reverse(ticks), pid));
         let busy = busy.into_iter().take(BUSIEST_MAX).map(|(ticks, pid, nice)| Busy {
-            process: Process { pid, command: text(pid, "comm").trim_end().into(), container: None },
+            process: Process {
+                pid,
+                command: text(pid, "comm").trim_end().into(),
+                container: None,
+                runtime: None,
+            },
             ran_ns: ticks * TICK_NS,
             nice,
         });
@@ -321,7 +326,12 @@ mod tests {
     #[test]
     fn processes_of_one_service_are_counted_together() {
         let process = |pid, command: &str, at: &str| Service {
-            processes: vec![Process { pid, command: command.into(), container: None }],
+            processes: vec![Process {
+                pid,
+                command: command.into(),
+                container: None,
+                runtime: None,
+            }],
             listens: at.parse().into_iter().collect(),
             times: Times { waited_ns: 10, ..Times::default() },
             ..Service::default()
@@ -340,7 +350,12 @@ mod tests {
 
     #[test]
     fn own_work_is_measured() {
-        let own = Process { pid: std::process::id(), command: "test".into(), container: None };
+        let own = Process {
+            pid: std::process::id(),
+            command: "test".into(),
+            container: None,
+            runtime: None,
+        };
         let holders = Holders { processes: vec![own.clone()], ..Holders::default() };
         let netns = tcpwhy_live::netns::Netns::own().inode;
         let mut watched = Watched::begin(&holders, netns);

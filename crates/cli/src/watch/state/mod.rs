@@ -200,7 +200,7 @@ fn add(state: &mut State, hooked: Vec<SocketHooks>) {
         if let Some((wait_ns, pid, command)) = counted.sndbuf_wait {
             to.sndbuf_wait_ns = wait_ns;
             let pid = pid.into();
-            socket.process.get_or_insert(Process { pid, command, container: None });
+            socket.process.get_or_insert(Process { pid, command, container: None, runtime: None });
         }
     }
 }

@@ -78,7 +78,7 @@ fn nagle() -> View {
     ended.served.push(Served {
         local: address(server),
         peer: address(slowest.client),
-        process: Process { pid: 4242, command: "nginx".into(), container: None },
+        process: Process { pid: 4242, command: "nginx".into(), container: None, runtime: None },
         ready_ns: slowest.start_ns,
         parts,
         waits_for: None,

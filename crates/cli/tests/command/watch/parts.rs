@@ -227,6 +227,7 @@ fn a_blocked_event_loop_is_named_and_a_single_client_blocks_nobody() {
         let (held, cause) = watched(&place, load(&place, 8));
         let is_it = (&held["largest"], &*cause);
         assert_eq!(is_it, (&"other_requests".into(), "event_loop_blocked"), "{held}");
+        assert_eq!(held["process"]["runtime"], "Node.js, one event loop", "{held}");
     });
 }
 
@@ -318,6 +319,7 @@ fn a_java_heap_that_is_full_is_named_and_a_large_one_is_not() {
     let _alone = tcpwhy_testing::alone();
     let Some((full, cause)) = served("140m") else { return };
     assert_eq!((&full["largest"], &*cause), (&"collector".into(), "gc_pause"), "{full}");
+    assert_eq!(full["process"]["runtime"], "Java, Serial GC", "{full}");
     let Some((roomy, cause)) = served("2g") else { return };
     assert_ne!(cause, "gc_pause", "{roomy}");
 }
