@@ -1,9 +1,9 @@
 //! What Java virtual machines collected during the sample.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::program::is_inside;
@@ -39,14 +39,17 @@ fn own_number(status: &str) -> Option<&str> {
     status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_whitespace().next_back()
 }
 
-/// Returns the bytes of a small regular file of this user; a link may lead anywhere.
+/// Returns the bytes of a small regular file of this user. What is opened is judged, not what had the name
+/// before; a link may lead anywhere, and a pipe would wait for its writer.
 fn bytes(path: &Path, owner: u32) -> Option<Vec<u8>> {
-    let it = fs::symlink_metadata(path).ok()?;
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let it = file.metadata().ok()?;
     if !it.is_file() || it.uid() != owner || it.len() > FILE_BYTES_MAX {
         return None;
     }
     let mut bytes = Vec::new();
-    File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
@@ -71,7 +74,7 @@ mod tests {
         let link = folder.join("8");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert_eq!(bytes(&link, owner), None, "a link");
-        File::create(&path).unwrap().set_len(FILE_BYTES_MAX + 1).unwrap();
+        fs::File::create(&path).unwrap().set_len(FILE_BYTES_MAX + 1).unwrap();
         assert_eq!(bytes(&path, owner), None, "too large");
     }
 }
