@@ -220,6 +220,32 @@ fn tls_keeps_records_and_the_choice_of_the_server() {
     );
 }
 
+#[test]
+fn tls_keeps_that_http2_is_offered() {
+    let hello = |kind: u8, body: &[u8]| [&[kind, 0, 0, body.len() as u8][..], body].concat();
+    let record = |kind: u8, body: &[u8]| [&[kind, 3, 3, 0, body.len() as u8][..], body].concat();
+    let server_name = b"\0\0\0\x11\0\x0f\0\0\x0cshop.example";
+    let protocols = b"\0\x10\0\x0e\0\x0c\x02h2\x08shop/1.1";
+    let length = [0, (server_name.len() + protocols.len()) as u8];
+    let random = [b'R'; 32];
+    let client = [&[3, 3], &random[..], b"\0\0\x02\x13\x01\x01\0", &length, server_name, protocols];
+    let server = [&[3, 3], &random[..], b"\0\x13\x01\0\0\x06\0\x2b\0\x02\x03\x04"];
+    let of_size = |bytes: usize| record(23, &vec![b's'; bytes + 17]);
+    assert_masked(
+        443,
+        &[
+            (Client, &record(22, &hello(1, &client.concat()))),
+            (Server, &[record(22, &hello(2, &server.concat())), of_size(100)].concat()),
+            (Client, &record(23, &[9; 53])),
+            (Client, &[of_size(64), of_size(90)].concat()),
+            (Server, &of_size(27)),
+            (Client, &of_size(9)),
+            (Server, &of_size(100)),
+        ],
+        &["shop", "RRRR", "ssss"],
+    );
+}
+
 fn frame(link: LinkType, bytes: &[u8]) -> Frame<'_> {
     Frame { id: FrameId::new(0, 1), time_ns: 1, original_len: bytes.len() as u32, link, bytes }
 }

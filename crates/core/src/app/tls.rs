@@ -1,8 +1,8 @@
 //! TLS records (RFC 8446 §5, RFC 5246 §6.2): handshake phases, then turns of application data.
 //!
 //! Record headers are readable whatever the snap length is, and are mostly sufficient. Besides them
-//! only the ServerHello is read, which shows whether TLS 1.3 resumes a session ([`ServerHello`]). Where
-//! keys were given, records are opened, and their content shows what follows from their size otherwise
+//! only the hellos are read: they show whether TLS 1.3 resumes a session ([`ServerHello`]), and whether the
+//! content is HTTP/2, whose settings are no exchange ([`http2`]). Where keys were given, records are opened, and their content shows what follows from their size otherwise
 //! ([`inside`]).
 //! - A ClientHello may have the format of SSL 2.0 (RFC 5246 §E.2).
 //! - TLS 1.3 is recognised by encrypted server records before the client's Finished.
@@ -22,18 +22,21 @@
 //!                                                                        ─► [Finished] ─► application
 //! ```
 
+mod http2;
 mod inside;
 mod messages;
 mod opening;
 
+pub(super) use http2::NAME as HTTP2;
 pub(super) use inside::Inside;
 pub use inside::Opening;
 
 use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
-use super::hello::ServerHello;
+use super::hello::{ClientHello, ServerHello};
 use crate::wire::{BySide, Side};
+use http2::Http2;
 
 const HEADER_BYTES: usize = 5;
 /// Maximum length of a record, bytes: RFC 5246 §6.2.3, the larger of the versions' limits.
@@ -65,9 +68,9 @@ const SIGNATURES: [std::ops::RangeInclusive<u16>; 8] =
 /// Maximum size of an encrypted TLS 1.2 Finished with any cipher suite, if it is not padded further; a
 /// ClientHello is longer.
 const FINISHED_TLS12_MAX: u16 = 96;
-/// Maximum number of bytes read of a ServerHello: with a key share of 1,120 bytes (X25519MLKEM768)
-/// it has 1.3 KB.
-const HELLO_MAX_BYTES: usize = 2048;
+/// Maximum number of bytes read of a hello: with a key share of 1,216 bytes (X25519MLKEM768) and an encrypted
+/// hello within (RFC 9849), that of a client has 2.3 KB.
+const HELLO_MAX_BYTES: usize = 4096;
 /// Size limit of a server's encrypted flight that resumes a session: EncryptedExtensions and
 /// Finished alone are shorter, the smallest certificate with its CertificateVerify is longer.
 const RESUMED_MAX_BYTES: u32 = 400;
@@ -151,8 +154,9 @@ pub(super) struct Tls {
     /// The message that the client's flight may continue with after its first record.
     flight: Flight,
     tickets: Tickets,
-    /// The record that begins with a ServerHello, while it is being read.
-    reading: Option<Box<Reading>>,
+    /// The records that begin with a hello, while they are being read.
+    reading: BySide<Option<Box<Reading>>>,
+    http2: Http2,
     /// The server's TLS 1.3 ServerHello resumes a session; `None` if it was not read.
     resumes_session: Option<bool>,
     /// The server asked for another ClientHello, which has not come yet.
@@ -225,7 +229,7 @@ impl Tls {
 
     /// Returns whether the next byte of `from` is read although it is not part of a header.
     pub fn is_reading(&self, from: Side) -> bool {
-        from == Side::Server && self.reading.is_some()
+        self.reading[from].is_some()
     }
 
     /// Returns whether the handshake is complete once the current record of `from` has passed.
@@ -261,8 +265,8 @@ impl Tls {
                 self.take_record(from, feed)?;
                 continue;
             }
-            if from == Side::Server && self.reading.is_some() {
-                match self.read(feed) {
+            if self.reading[from].is_some() {
+                match self.read(from, feed) {
                     None => return Ok(Next::More),
                     Some(0) => {}
                     Some(rest) => return Ok(Next::Skip(rest)),
@@ -310,10 +314,7 @@ impl Tls {
                 continue;
             }
             self.record(from, content, length, feed)?;
-            let is_read = match from {
-                Side::Client => false,
-                Side::Server => self.reading.is_some(),
-            } || self.readers[from].alert.is_some();
+            let is_read = self.reading[from].is_some() || self.readers[from].alert.is_some();
             if length > 0 && !is_read {
                 return Ok(Next::Skip(u64::from(length)));
             }
@@ -327,10 +328,20 @@ impl Tls {
         }
     }
 
-    /// Reads the ServerHello. Once it is complete, returns the number of bytes of its record that
+    /// Begins to read the hello that the next record of `from` may be.
+    fn begin_reading(&mut self, from: Side, length: u16) {
+        if self.inside.is_none() && length > 0 {
+            let record_bytes = usize::from(length);
+            let wanted = record_bytes.min(HELLO_MAX_BYTES);
+            self.reading[from] =
+                Some(Box::new(Reading { bytes: Vec::new(), wanted, record_bytes }));
+        }
+    }
+
+    /// Reads the hello of `from`. Once it is complete, returns the number of bytes of its record that
     /// are still missing.
-    fn read(&mut self, feed: &mut Feed<'_>) -> Option<u64> {
-        let reading = self.reading.as_mut()?;
+    fn read(&mut self, from: Side, feed: &mut Feed<'_>) -> Option<u64> {
+        let reading = self.reading[from].as_mut()?;
         let lacks = reading.wanted - reading.bytes.len();
         let taken = feed.rest();
         let taken = &taken[..taken.len().min(lacks)];
@@ -339,9 +350,18 @@ impl Tls {
         if taken.len() < lacks {
             return None;
         }
-        let Reading { bytes, wanted, record_bytes } = *self.reading.take()?;
-        if let Some(hello) = ServerHello::read(&bytes) {
-            self.server_hello(&hello);
+        let Reading { bytes, wanted, record_bytes } = *self.reading[from].take()?;
+        match from {
+            Side::Client => {
+                if let Some(hello) = ClientHello::read(&bytes) {
+                    self.http2.offered(&hello);
+                }
+            }
+            Side::Server => {
+                if let Some(hello) = ServerHello::read(&bytes) {
+                    self.server_hello(&hello);
+                }
+            }
         }
         Some((record_bytes - wanted) as u64)
     }
@@ -350,9 +370,10 @@ impl Tls {
     fn server_hello(&mut self, hello: &ServerHello) {
         self.resumes_session = hello.resumes_session().or(self.resumes_session);
         self.wants_hello |= hello.is_retry;
+        self.http2.chosen(hello);
     }
 
-    /// Processes missing bytes: a ServerHello and an alert are dispensable.
+    /// Processes missing bytes: hellos and an alert are dispensable.
     #[cold]
     #[inline(never)]
     pub fn gap(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
@@ -362,7 +383,7 @@ impl Tls {
         if let Some(level) = self.readers[from].alert.take() {
             return Ok(Next::Skip(u64::from(ALERT_BYTES) - u64::from(level.is_some())));
         }
-        let reading = self.reading.take_if(|_| from == Side::Server).ok_or(Lost)?;
+        let reading = self.reading[from].take().ok_or(Lost)?;
         Ok(Next::Skip((reading.record_bytes - reading.bytes.len()) as u64))
     }
 
@@ -407,6 +428,7 @@ impl Tls {
     fn handshake(&mut self, from: Side, length: u16, feed: &mut Feed<'_>) {
         if from == Side::Client && self.server_flight_bytes == 0 {
             feed.handshake_start();
+            self.begin_reading(from, length);
         }
         if from == Side::Client && std::mem::take(&mut self.wants_hello) {
             return self.begin_again(feed);
@@ -417,10 +439,8 @@ impl Tls {
         }
         if from == Side::Server && !answered {
             self.server_flight_bytes += u32::from(length) + HEADER_BYTES as u32;
-            if self.resumes_session.is_none() && self.inside.is_none() && length > 0 {
-                let record_bytes = usize::from(length);
-                let wanted = record_bytes.min(HELLO_MAX_BYTES);
-                self.reading = Some(Box::new(Reading { bytes: Vec::new(), wanted, record_bytes }));
+            if self.resumes_session.is_none() {
+                self.begin_reading(from, length);
             }
         }
         let reader = &mut self.readers[from];
@@ -488,10 +508,7 @@ impl Tls {
         if alert && from == Side::Server && self.ends_with_answer(feed) {
             return feed.turn(from);
         }
-        if alert
-            || self.continues_flight(from, length)
-            || from == Side::Server && self.is_ticket(length, feed)
-        {
+        if alert || self.continues_flight(from, length) {
             feed.aside();
             return;
         }
@@ -500,6 +517,19 @@ impl Tls {
             // it.
             feed.handshake_end(false, 0, self.tls13);
         }
+        if self.http2.is_control(from, length, feed) {
+            // Tickets end the handshake, and come before what a server sends behind it.
+            if from == Side::Server {
+                self.tickets = Tickets::None;
+            }
+            feed.aside();
+            return;
+        }
+        if from == Side::Server && self.is_ticket(length, feed) {
+            feed.aside();
+            return;
+        }
+        self.http2.passed(from);
         feed.turn(from);
     }
 
@@ -523,10 +553,11 @@ impl Tls {
         answers && feed.is_waiting() && !feed.exchanges.late
     }
 
-    /// Returns whether the server has sent only session tickets since the handshake, for which a
-    /// client does not wait.
+    /// Returns whether the server has sent only session tickets and settings since the handshake, for which
+    /// a client does not wait.
     pub fn has_sent_tickets_only(&self, server_port: u16) -> bool {
-        let sent = matches!(self.tickets, Tickets::Seen { .. });
+        let sent =
+            matches!(self.tickets, Tickets::Seen { .. }) || self.http2.has_sent_settings_only();
         sent && !self.greets && !GREETING_PORTS.contains(&server_port)
     }
 

@@ -47,6 +47,19 @@ impl Suite {
         all.filter(move |suite| suite.hash.bytes() == bytes)
     }
 
+    /// Returns by how many bytes a record is longer than its content, without padding; `None` with a block
+    /// cipher, which pads. TLS 1.3 has a content type and a tag (RFC 8446 §5.2), AES-GCM in TLS 1.2 the explicit part
+    /// of the nonce and a tag (RFC 5288 §3), ChaCha20-Poly1305 the tag alone (RFC 7905 §2).
+    pub fn record_overhead(self) -> Option<u16> {
+        const TAG_BYTES: u16 = 16;
+        match (self.version, self.cipher) {
+            (Version::Tls13, _) => Some(1 + TAG_BYTES),
+            (Version::Tls12, Cipher::Aes128Gcm | Cipher::Aes256Gcm) => Some(8 + TAG_BYTES),
+            (Version::Tls12, Cipher::ChaCha20Poly1305) => Some(TAG_BYTES),
+            (Version::Tls12, Cipher::Aes128Cbc(_) | Cipher::Aes256Cbc(_)) => None,
+        }
+    }
+
     /// Returns the suite with this number of IANA's registry, if it is supported.
     pub fn of(number: u16) -> Option<Self> {
         use Cipher::{Aes128Cbc, Aes128Gcm, Aes256Cbc, Aes256Gcm, ChaCha20Poly1305};

@@ -2,6 +2,7 @@
 
 use super::{C, Push, S, marks_with, story};
 use crate::app::{Framer, Protocol};
+use crate::wire::Side;
 
 const CCS: &[u8] = b"\x14\x03\x03\x00\x01\x01";
 
@@ -288,4 +289,98 @@ fn a_message_of_an_unknown_protocol_may_begin_as_a_tls_record_does() {
     let pushes: &[Push] = &[(S, b"hello", 0), (C, b"a", 0), (S, b"b", 0), hello, (S, b"c", 0)];
     let told = "response, request, /request, response, request, /request, response";
     assert_eq!(story(9999, pushes), told);
+}
+
+/// Returns a handshake record with a hello: of a client that offers these protocols, or of a server with this
+/// cipher suite and these extensions.
+fn hello(kind: u8, suite: &[u8], extensions: &[(u16, &[u8])]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for (kind, content) in extensions {
+        all.extend(kind.to_be_bytes());
+        all.extend((content.len() as u16).to_be_bytes());
+        all.extend(*content);
+    }
+    let length = (all.len() as u16).to_be_bytes();
+    let body = [&[3, 3], &[7; 32][..], &[0], suite, &length, &all].concat();
+    let message = [&[kind, 0, 0, body.len() as u8][..], &body].concat();
+    [&[22, 3, 3, 0, message.len() as u8][..], &message].concat()
+}
+
+fn client_hello(names: &[&str]) -> Vec<u8> {
+    let list: Vec<u8> =
+        names.iter().flat_map(|name| [&[name.len() as u8], name.as_bytes()].concat()).collect();
+    let content = [&[0, list.len() as u8][..], &list].concat();
+    hello(1, &[0, 2, 0x13, 1, 1, 0], &[(43, &[2, 3, 4]), (16, &content)])
+}
+
+/// A record of application data with this content in TLS 1.3, and with AES-GCM in TLS 1.2.
+fn record(content: u16, overhead: u16) -> (Vec<u8>, u32) {
+    let length = content + overhead;
+    ([&[23, 3, 3][..], &length.to_be_bytes()].concat(), length.into())
+}
+
+/// The marks of a connection whose side `from` sends records with these contents behind its handshake.
+fn inside(
+    hellos: &[Vec<u8>; 2],
+    flight: &[Push<'_>],
+    overhead: u16,
+    sent: &[(Side, u16)],
+) -> Vec<String> {
+    let mut framer = Framer::new(443, false);
+    let [client, server] = hellos;
+    marks_with(&mut framer, &[&[(C, &**client, 0), (S, &**server, 0)], flight].concat());
+    let records: Vec<_> =
+        sent.iter().map(|&(from, content)| (from, record(content, overhead))).collect();
+    let pushes: Vec<Push> =
+        records.iter().map(|(from, (header, rest))| (*from, &**header, *rest)).collect();
+    let marks = marks_with(&mut framer, &pushes);
+    let words = marks.iter().filter_map(|line| line.split_once(' '));
+    words.map(|(place, mark)| format!("{}{mark}", &place[..1])).collect()
+}
+
+const FLIGHT13: &[Push] = &[(S, b"\x17\x03\x03\x0b\x00", 0xb00), (C, b"\x17\x03\x03\x00\x35", 53)];
+
+/// The prefaces, the settings and their acknowledgements of HTTP/2 are no exchanges (RFC 9113 §3.4, §6.5), in
+/// whatever order and records they come.
+#[test]
+fn settings_of_http2_are_no_exchange() {
+    let offers = |names: &[&str]| [client_hello(names), hello(2, &[0x13, 1, 0], &[(43, &[3, 4])])];
+    let one = ["Crequest", "S/request", "Sresponse"];
+    let both = [one, one].concat();
+    // The client's preface in one record, or in three; the server's with its acknowledgement, or apart.
+    for sent in [
+        &[(C, 64), (C, 90), (S, 40), (S, 9), (C, 9), (S, 150), (C, 30), (S, 30)][..],
+        &[(C, 24), (C, 27), (C, 13), (S, 9), (C, 37), (S, 9), (S, 150), (C, 9), (C, 30), (S, 30)],
+        &[(C, 46), (S, 27), (C, 9), (C, 90), (S, 22), (S, 150), (C, 30), (S, 30)],
+        &[(C, 150), (S, 49), (C, 9), (S, 150), (C, 30), (S, 30)],
+    ] {
+        let marks = inside(&offers(&["h2", "http/1.1"]), FLIGHT13, 17, sent);
+        assert_eq!(marks, both, "{sent:?}");
+    }
+    // Another protocol may have requests and answers of these sizes.
+    let sent = [(C, 64), (S, 40), (C, 9), (S, 9)];
+    assert_eq!(inside(&offers(&["h2"]), FLIGHT13, 17, &sent), [""; 0]);
+    assert_eq!(inside(&offers(&["http/1.1"]), FLIGHT13, 17, &sent), one);
+    // Tickets come before the settings.
+    let sent =
+        [(C, 64), (C, 90), (S, 217), (S, 217), (S, 27), (S, 9), (C, 9), (S, 150), (C, 30), (S, 30)];
+    assert_eq!(inside(&offers(&["h2"]), FLIGHT13, 17, &sent), both);
+    // A later empty frame of the client ends its upload, and one of the server its answer.
+    let sent = [(C, 150), (S, 49), (C, 9), (S, 150), (S, 9), (C, 80), (C, 9), (S, 60)];
+    assert_eq!(inside(&offers(&["h2"]), FLIGHT13, 17, &sent), both);
+}
+
+/// In TLS 1.2 the server's choice is not encrypted, and counts.
+#[test]
+fn the_server_chooses_http2_in_tls_1_2() {
+    let flight: Vec<Push> = tls12()[3..8].to_vec();
+    let sent = [(C, 64), (C, 90), (S, 40), (C, 9), (S, 9), (S, 150)];
+    let marks = |suite: &[u8], choice: &[u8]| {
+        let hellos = [client_hello(&["h2", "http/1.1"]), hello(2, suite, &[(16, choice)])];
+        inside(&hellos, &flight, 24, &sent)
+    };
+    let one = ["Crequest", "S/request", "Sresponse"];
+    assert_eq!(marks(&[0xc0, 0x2f, 0], b"\0\x03\x02h2"), one);
+    assert_ne!(marks(&[0xc0, 0x2f, 0], b"\0\x09\x08http/1.1"), one);
+    assert_ne!(marks(&[0xc0, 0x13, 0], b"\0\x03\x02h2"), one, "a block cipher hides lengths");
 }
