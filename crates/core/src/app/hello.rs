@@ -18,7 +18,7 @@ const SUPPORTED_VERSIONS: u16 = 43;
 
 /// The parts of a ServerHello on which the keys of its connection depend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ServerHello {
+pub(crate) struct ServerHello {
     /// Its random value.
     pub random: [u8; RANDOM_BYTES],
     /// The number of the cipher suite.
@@ -76,6 +76,103 @@ impl ServerHello {
     pub fn resumes_session(&self) -> Option<bool> {
         (self.is_tls13 && !self.is_retry).then_some(self.has_pre_shared_key)
     }
+}
+
+/// The parts of a ClientHello that are named in reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClientHello {
+    /// The name of the server (RFC 6066 §3).
+    pub server_name: Option<String>,
+    /// The application protocols that it offers (RFC 7301 §3.1), in its order, at most [`OFFERS_MAX`].
+    pub alpn: Vec<String>,
+    /// The versions of TLS that it offers, in its order, at most [`OFFERS_MAX`].
+    pub versions: Vec<u16>,
+    /// It offers to resume a session (RFC 8446 §4.2.11).
+    pub has_pre_shared_key: bool,
+    /// Early data follows (RFC 8446 §4.2.10).
+    pub has_early_data: bool,
+}
+
+/// Maximum number of application protocols and of versions that are kept of a ClientHello.
+const OFFERS_MAX: usize = 8;
+
+impl ClientHello {
+    /// Reads the ClientHello at the beginning of `message`; `None` if it is none, incomplete or
+    /// malformed.
+    pub fn read(message: &[u8]) -> Option<Self> {
+        let (&[kind, l1, l2, l3], rest) = message.split_first_chunk()?;
+        let rest = rest.get(..u32::from_be_bytes([0, l1, l2, l3]) as usize);
+        let rest = rest.filter(|_| kind == CLIENT_HELLO)?.get(2 + RANDOM_BYTES..)?;
+        let (_session, rest) = split_vector(rest, 1)?;
+        let (_suites, rest) = split_vector(rest, 2)?;
+        let (_compression, rest) = split_vector(rest, 1)?;
+        let mut hello = Self::default();
+        let (mut rest, _) = if rest.is_empty() { (rest, rest) } else { split_vector(rest, 2)? };
+        while let Some((&[t1, t2], behind)) = rest.split_first_chunk() {
+            let (content, behind) = split_vector(behind, 2)?;
+            hello.extension(u16::from_be_bytes([t1, t2]), content);
+            rest = behind;
+        }
+        rest.is_empty().then_some(hello)
+    }
+
+    /// Reads an extension; a malformed one shows nothing.
+    fn extension(&mut self, kind: u16, content: &[u8]) {
+        const SERVER_NAME: u16 = 0;
+        const ALPN: u16 = 16;
+        const EARLY_DATA: u16 = 42;
+        match kind {
+            SERVER_NAME => self.server_name = server_name(content),
+            ALPN => self.alpn = alpn(content).unwrap_or_default(),
+            SUPPORTED_VERSIONS => {
+                let list = split_vector(content, 1).map_or(&[][..], |(list, _)| list);
+                let versions = list.as_chunks().0.iter().map(|it| u16::from_be_bytes(*it));
+                self.versions = versions.take(OFFERS_MAX).collect();
+            }
+            PRE_SHARED_KEY => self.has_pre_shared_key = true,
+            EARLY_DATA => self.has_early_data = true,
+            _ => {}
+        }
+    }
+}
+
+/// Splits off a vector whose length stands in front of it in `bytes` bytes (RFC 8446 §3.4).
+fn split_vector(rest: &[u8], bytes: usize) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = rest.split_at_checked(bytes)?;
+    let length = length.iter().fold(0, |length, &byte| length << 8 | usize::from(byte));
+    rest.split_at_checked(length)
+}
+
+/// Returns a name, if it has only the letters of host names and of protocols.
+fn name(bytes: &[u8]) -> Option<String> {
+    let is_plain = !bytes.is_empty() && bytes.iter().all(u8::is_ascii_graphic);
+    is_plain.then(|| String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// Returns the host name in a list of server names (RFC 6066 §3).
+fn server_name(content: &[u8]) -> Option<String> {
+    const HOST_NAME: u8 = 0;
+    let (mut list, _) = split_vector(content, 2)?;
+    while let Some((&kind, rest)) = list.split_first() {
+        let (bytes, behind) = split_vector(rest, 2)?;
+        if kind == HOST_NAME {
+            return name(bytes);
+        }
+        list = behind;
+    }
+    None
+}
+
+/// Returns the names in a list of protocols (RFC 7301 §3.1).
+fn alpn(content: &[u8]) -> Option<Vec<String>> {
+    let (mut list, _) = split_vector(content, 2)?;
+    let mut names = Vec::new();
+    while !list.is_empty() && names.len() < OFFERS_MAX {
+        let (bytes, behind) = split_vector(list, 1)?;
+        names.extend(name(bytes));
+        list = behind;
+    }
+    Some(names)
 }
 
 /// Returns the random value of the ClientHello with which the handshake record `record` begins. It
@@ -161,6 +258,41 @@ mod tests {
         let [retry, hello] = [hello(&RETRY, &[(43, &[3, 4])]), hello(&[7; 8], &[(43, &[3, 4])])];
         let is_retry = |message: &[u8]| ServerHello::read(message).map(|hello| hello.is_retry);
         assert_eq!([is_retry(&retry), is_retry(&hello)], [Some(true), Some(false)]);
+    }
+
+    fn client_hello(extensions: &[(u16, &[u8])]) -> Vec<u8> {
+        let all: Vec<u8> = extensions
+            .iter()
+            .flat_map(|(kind, value)| {
+                let head = [kind.to_be_bytes(), (value.len() as u16).to_be_bytes()].concat();
+                [&head[..], value].concat()
+            })
+            .collect();
+        let fixed = [&[3, 3][..], &[7; RANDOM_BYTES], &[0, 0, 2, 0x13, 1, 1, 0]].concat();
+        let body = [&fixed[..], &(all.len() as u16).to_be_bytes(), &all].concat();
+        let length = (body.len() as u32).to_be_bytes();
+        [&[CLIENT_HELLO], &length[1..], &body].concat()
+    }
+
+    #[test]
+    fn a_client_hello_names_server_protocols_and_versions() {
+        let message = client_hello(&[
+            (0, b"\0\x0e\0\0\x0bexample.org"),
+            (16, b"\0\x06\x02h3\x02hq"),
+            (43, &[4, 3, 4, 3, 3]),
+            (42, &[]),
+        ]);
+        let hello = ClientHello::read(&message).expect("a hello");
+        assert_eq!(hello.server_name.as_deref(), Some("example.org"));
+        assert_eq!((hello.alpn, hello.versions), (vec!["h3".into(), "hq".into()], vec![772, 771]));
+        assert!(hello.has_early_data && !hello.has_pre_shared_key);
+        assert!((0..message.len()).all(|end| ClientHello::read(&message[..end]).is_none()));
+    }
+
+    #[test]
+    fn a_server_name_with_control_characters_is_none() {
+        let message = client_hello(&[(0, b"\0\x05\0\0\x02\x1bx")]);
+        assert_eq!(ClientHello::read(&message), Some(ClientHello::default()));
     }
 
     #[test]

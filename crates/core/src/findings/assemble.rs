@@ -49,6 +49,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     forward_proxies::settle(&mut findings, &tally, report);
     report.findings.extend(findings);
     arrange(&mut report.findings, &report.totals);
+    report.quic.merge(std::mem::take(&mut tally.quic));
     (report.connections, report.connections_omitted) = std::mem::take(&mut tally.worst).finish();
     report.slowest = std::mem::take(&mut tally.slowest).finish();
     confirm(&mut report.slowest, &report.findings);

@@ -58,6 +58,7 @@ use crate::findings::thresholds::COST_MIN_NS;
 use crate::findings::unheard::Unheard;
 use crate::findings::worst::Worst;
 use crate::findings::{fallback, left_waiting, lookups, retries, unheard};
+use crate::model::quic::Sums;
 use crate::model::{Cause, Owner, Shares, Window};
 use crate::tcp::{Chain, Connection, Exchange, Series, SimpleExchange, Sink};
 use crate::wire::{Endpoint, Side};
@@ -156,6 +157,8 @@ pub struct Tally {
     pub notes: Notes,
     /// Requests after idleness, and ends of idle connections.
     pub acts: Acts,
+    /// Connections of QUIC.
+    pub quic: Sums,
 }
 
 impl Sink for Tally {
@@ -466,6 +469,7 @@ impl Tally {
         self.receiving_hosts.merge(other.receiving_hosts);
         self.notes.merge(&other.notes);
         self.acts.merge(other.acts);
+        self.quic.merge(other.quic);
         self.worst.merge(other.worst);
         self.slowest.merge(other.slowest);
         self.queues.merge(other.queues);

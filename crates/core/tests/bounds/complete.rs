@@ -82,7 +82,7 @@ const FILLED: [(&str, &str); 69] = [
 ];
 
 /// More of these.
-const FILLED_BY_PACKETS: [(&str, &str); 16] = [
+const FILLED_BY_PACKETS: [(&str, &str); 20] = [
     ("findings/announced.rs", "announced addresses of FTP"),
     ("findings/asked.rs", "answered look-ups without end"),
     ("findings/client_isolated.rs", "SYNs to many servers"),
@@ -94,6 +94,10 @@ const FILLED_BY_PACKETS: [(&str, &str); 16] = [
     ("findings/tally/acts.rs", "requests after idleness"),
     ("findings/unheard.rs", "never acknowledged"),
     ("pipeline/addresses.rs", "ARP requests and replies"),
+    ("model/quic.rs", "clients of QUIC"),
+    ("pipeline/quic.rs", "clients of QUIC"),
+    ("quic/thresholds.rs", "clients of QUIC"),
+    ("quic/tracker.rs", "clients of QUIC"),
     ("wire/dns_message.rs", "many answers in a message"),
     ("wire/ip.rs", "stacked IPv6 extensions"),
     ("wire/link.rs", "stacked VLANs"),
