@@ -94,7 +94,7 @@ pub(crate) struct ClientHello {
 }
 
 /// Maximum number of application protocols and of versions that are kept of a ClientHello.
-const OFFERS_MAX: usize = 8;
+const OFFERS_MAX: usize = 32;
 
 impl ClientHello {
     /// Reads the ClientHello at the beginning of `message`; `None` if it is none, incomplete or

@@ -320,6 +320,16 @@ impl Connection {
         };
     }
 
+    /// Returns the least round trip between vantage and each side. Those that the handshake shows contain the
+    /// work of the ends.
+    fn legs_ns(&self) -> BySide<Option<u64>> {
+        let by_spin = self.spin.legs_ns();
+        std::array::from_fn(|side| match (self.legs_ns[side], by_spin[side]) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        })
+    }
+
     /// Returns the connection as the report has it; with `keeps_names` with the name of the server.
     /// `None` if it turned out to be no QUIC: a version that is not read, and no answer.
     pub fn handshake(&self, keeps_names: bool) -> Option<Handshake> {
@@ -331,7 +341,8 @@ impl Connection {
         let from_server = self.datagrams.iter().any(|it| it.from == Side::Server);
         let end = split::end(&self.datagrams).filter(|_| from_server);
         let end_place = end.unwrap_or(self.datagrams.len() - 1);
-        let found = split::split(&self.datagrams, end_place, self.legs_ns);
+        let legs_ns = self.legs_ns();
+        let found = split::split(&self.datagrams, end_place, legs_ns);
         let ended = self.datagrams.get(end_place).unwrap_or(last);
         let repeats = |it: &&Sent| it.from == Side::Client && it.brings == Brings::Again;
         let repeated = self.datagrams[..end_place + 1].iter().filter(repeats);
@@ -344,7 +355,7 @@ impl Connection {
         };
         let hello = self.hello.as_ref();
         let name = hello.and_then(|it| it.server_name.as_ref());
-        let [of_client, of_server] = self.legs_ns;
+        let [of_client, of_server] = legs_ns;
         let rtt_min_ns = of_client.zip(of_server).map(|(one, other)| one + other);
         Some(Handshake {
             client: self.client,
@@ -371,7 +382,7 @@ impl Connection {
             amplification: found.amplification,
             close: self.close,
             rtt_min_ns,
-            spin: self.spin.rtt(rtt_min_ns),
+            spin: self.spin.rtt(),
             short_datagrams: self.short_datagrams,
         })
     }
