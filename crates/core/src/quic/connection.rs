@@ -6,7 +6,6 @@ use super::crypto_stream::{Brings, CryptoStream};
 use super::frames::{Frame, frames};
 use super::spin::Spin;
 use super::split::{self, Kinds, Sent};
-use super::thresholds::DATAGRAMS_MAX;
 use crate::app::{ClientHello, ServerHello};
 use crate::keys::{InitialKeys, QuicVersion};
 use crate::model::quic::{Close, Handshake, Outcome};
@@ -18,6 +17,10 @@ use crate::wire::{BySide, Endpoint, Side, digest};
 const FIRST_ID_MIN_BYTES: usize = 8;
 /// Bytes of the tag of a Retry packet.
 const RETRY_TAG_BYTES: usize = 16;
+
+/// Maximum number of datagrams of a handshake that are kept: the initial flight of a server has
+/// 10 (RFC 9002 §7.2), and each side repeats some.
+const DATAGRAMS_MAX: usize = 96;
 
 /// A connection.
 #[derive(Clone)]

@@ -1,7 +1,14 @@
 //! The bytes of CRYPTO frames of one side at one encryption level, in any order (RFC 9000 §7.5, §19.6).
 
-use super::thresholds::{CRYPTO_MAX_BYTES, CRYPTO_PIECES_MAX};
 use std::ops::Range;
+
+/// Maximum number of bytes that are kept: implementations must buffer at least 4,096 (RFC 9000 §7.5), and a
+/// ClientHello with post-quantum key shares has 1.8 KB.
+const CRYPTO_BYTES_MAX: usize = 4096;
+
+/// Maximum number of pieces of a CRYPTO stream that are kept apart: a browser that shuffles its
+/// ClientHello sends up to 20.
+const CRYPTO_PIECES_MAX: usize = 64;
 
 /// What a CRYPTO frame brings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +38,7 @@ impl CryptoStream {
         if bytes.is_empty() || self.known.iter().any(|it| it.start <= begin && end <= it.end) {
             return Brings::Again;
         }
-        if end <= CRYPTO_MAX_BYTES && self.known.len() < CRYPTO_PIECES_MAX {
+        if end <= CRYPTO_BYTES_MAX && self.known.len() < CRYPTO_PIECES_MAX {
             if self.bytes.len() < end {
                 self.bytes.resize(end, 0);
             }
@@ -81,9 +88,11 @@ mod tests {
     fn what_is_beyond_the_bounds_is_not_kept() {
         let mut stream = CryptoStream::default();
         assert_eq!(stream.add(u64::MAX, b"x"), Brings::New);
-        assert_eq!(stream.add(CRYPTO_MAX_BYTES as u64, b"x"), Brings::New);
-        (0..1000).for_each(|piece| drop(stream.add(2 * piece, b"x")));
+        assert_eq!(stream.add(CRYPTO_BYTES_MAX as u64, b"x"), Brings::New);
+        for piece in 0..1000 {
+            stream.add(2 * piece, b"x");
+        }
         assert_eq!(stream.known.len(), CRYPTO_PIECES_MAX);
-        assert!(stream.bytes.len() <= CRYPTO_MAX_BYTES);
+        assert!(stream.bytes.len() <= CRYPTO_BYTES_MAX);
     }
 }

@@ -2,10 +2,14 @@
 //! inverts the server's, so that the bit of each direction turns once a round trip. A turn of one side
 //! is caused by the turn of the other before it.
 
-use super::thresholds::{SPIN_SAMPLES_MAX, SPIN_TURNS_MIN};
+use super::thresholds::SPIN_TURNS_MIN;
 use crate::judge::thresholds::ALIKE_PART;
 use crate::model::quic::SpinRtt;
 use crate::wire::{BySide, Side};
+
+/// Maximum number of round trips by the spin bit that are kept of a connection: the median of 256
+/// is close to that of all.
+const SPIN_SAMPLES_MAX: usize = 256;
 
 /// A turn of the bit.
 #[derive(Clone, Copy, Debug)]

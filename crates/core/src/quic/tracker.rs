@@ -2,11 +2,22 @@
 
 use super::carried::Carried;
 use super::connection::Connection;
-use super::thresholds::{CONNECTIONS_MAX, CONNECTIONS_OF_FLOW_MAX, HANDSHAKES_MAX, IDLE_MAX_NS};
+use super::thresholds::IDLE_MAX_NS;
 use crate::model::quic::Handshake;
 use crate::wire::quic::packets;
 use crate::wire::{Endpoint, FlowKey};
 use std::collections::HashMap;
+
+/// Maximum number of connections that are followed at a time. A connection takes up to 16 KB, so all
+/// together up to 32 MB; of more, those that carried nothing for longest end.
+pub(super) const CONNECTIONS_MAX: usize = 1 << 11;
+
+/// Maximum number of connections between the same two endpoints that are followed at a time. Clients
+/// mostly use a port for each; more need an ID of the connection in each packet.
+const CONNECTIONS_OF_FLOW_MAX: usize = 8;
+
+/// Maximum number of handshakes that are kept until all is known; any more are counted.
+pub(super) const HANDSHAKES_MAX: usize = 1 << 14;
 
 /// Follows connections.
 #[derive(Clone, Default)]

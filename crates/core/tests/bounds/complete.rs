@@ -82,7 +82,7 @@ const FILLED: [(&str, &str); 69] = [
 ];
 
 /// More of these.
-const FILLED_BY_PACKETS: [(&str, &str); 20] = [
+const FILLED_BY_PACKETS: [(&str, &str); 23] = [
     ("findings/announced.rs", "announced addresses of FTP"),
     ("findings/asked.rs", "answered look-ups without end"),
     ("findings/client_isolated.rs", "SYNs to many servers"),
@@ -96,7 +96,10 @@ const FILLED_BY_PACKETS: [(&str, &str); 20] = [
     ("pipeline/addresses.rs", "ARP requests and replies"),
     ("model/quic.rs", "clients of QUIC"),
     ("pipeline/quic.rs", "clients of QUIC"),
-    ("quic/thresholds.rs", "clients of QUIC"),
+    ("quic/connection.rs", "connections of QUIC between two ports"),
+    ("quic/crypto_stream.rs", "connections of QUIC between two ports"),
+    ("quic/frames.rs", "clients of QUIC"),
+    ("quic/spin.rs", "a spin bit that turns in each packet"),
     ("quic/tracker.rs", "clients of QUIC"),
     ("wire/dns_message.rs", "many answers in a message"),
     ("wire/ip.rs", "stacked IPv6 extensions"),

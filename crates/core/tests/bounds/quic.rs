@@ -42,9 +42,21 @@ pub fn all() -> Vec<Hostile> {
         }
         pcap
     };
+    let spinning = |size: usize| {
+        let (client, server) = ((0x0b00_0000, 999), (0x0a00_0035, 443));
+        let mut pcap = Pcap::new();
+        pcap.udp(client, server, &initial(0, 0));
+        for number in 0..(4_000 * size) as u32 {
+            let mut packet = [0x5a; 40];
+            packet[0] = if number % 2 == 0 { 0x40 } else { 0x60 };
+            pcap.udp(server, client, &packet);
+        }
+        pcap
+    };
     vec![
         Hostile::one("clients of QUIC", clients).within(QUIC_BYTES),
         Hostile::one("clients of QUIC", clients).within(QUIC_BYTES).watched(),
         Hostile::one("connections of QUIC between two ports", one_socket).within(QUIC_BYTES),
+        Hostile::one("a spin bit that turns in each packet", spinning).within(QUIC_BYTES),
     ]
 }

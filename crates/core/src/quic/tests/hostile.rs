@@ -1,7 +1,7 @@
 //! Hostile input: whatever the bytes, nothing panics, the parts sum up, and memory is bounded.
 
 use super::*;
-use crate::quic::thresholds::{CONNECTIONS_MAX, HANDSHAKES_MAX};
+use crate::quic::tracker::{CONNECTIONS_MAX, HANDSHAKES_MAX};
 use crate::wire::Side::{Client, Server};
 use proptest::prelude::*;
 
