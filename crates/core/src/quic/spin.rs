@@ -149,7 +149,8 @@ mod tests {
     fn one_packet_out_of_order_at_a_turn_does_not_hide_the_others() {
         let mut packets = standard(20, 500);
         let turn = (1..500).find(|&at| packets[at][1] != packets[at - 1][1]).expect("a turn");
-        packets.swap(turn - 1, turn + 1);
+        let (before, behind) = (packets[turn - 1][1], packets[turn][1]);
+        (packets[turn - 1][1], packets[turn][1]) = (behind, before);
         let rtt = spin(&packets).rtt().expect("a round trip");
         assert_eq!(rtt.median_ns, 21 * MS);
     }

@@ -82,7 +82,7 @@ const FILLED: [(&str, &str); 69] = [
 ];
 
 /// More of these.
-const FILLED_BY_PACKETS: [(&str, &str); 23] = [
+const FILLED_BY_PACKETS: [(&str, &str); 24] = [
     ("findings/announced.rs", "announced addresses of FTP"),
     ("findings/asked.rs", "answered look-ups without end"),
     ("findings/client_isolated.rs", "SYNs to many servers"),
@@ -90,6 +90,7 @@ const FILLED_BY_PACKETS: [(&str, &str); 23] = [
     ("findings/failed_upstream.rs", "errors of servers"),
     ("findings/forwarded.rs", "answered look-ups without end"),
     ("findings/left_waiting.rs", "left waiting"),
+    ("findings/quic.rs", "clients of QUIC"),
     ("findings/slow.rs", "closed at many servers"),
     ("findings/tally/acts.rs", "requests after idleness"),
     ("findings/unheard.rs", "never acknowledged"),

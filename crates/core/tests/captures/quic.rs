@@ -1,6 +1,7 @@
 //! Handshakes of QUIC (`testdata/quic`), compared with what the client's qlog says.
 
 use super::{diagnose, testdata};
+use tcpwhy_core::model::Fact;
 use tcpwhy_core::model::quic::{Handshake, Outcome, Part};
 
 /// The qlog rounds times to a tenth of a millisecond, and a packet is logged before it is sent.
@@ -71,4 +72,22 @@ fn names_of_servers_are_values() {
     let found = handshake("plain");
     assert_eq!(found.server_name, None);
     assert!(found.name_digest.is_some());
+}
+
+#[test]
+fn quic_without_an_answer_before_tcp_is_observed_and_a_refusal_is_not() {
+    let observed = |name: &str| {
+        let report = diagnose(&testdata().join("quic").join(name).with_extension("pcap"));
+        let [found] = &report.quic.longest[..] else { panic!("{name}: not one connection") };
+        let observation = report.observations.into_iter().find(|it| it.id == "quic_fallback");
+        (found.outcome, observation)
+    };
+    let (outcome, observation) = observed("blocked");
+    let observation = observation.expect("an observation");
+    assert_eq!(outcome, Outcome::Unanswered);
+    assert_eq!(observation.frames.iter().map(|it| it.number()).collect::<Vec<_>>(), [1, 5]);
+    let waited = observation.facts.iter().find(|(name, _)| *name == "waited_ns");
+    assert!(matches!(waited, Some((_, Fact::Ns(1_622_114_000)))), "{waited:?}");
+    let (outcome, observation) = observed("refused");
+    assert_eq!((outcome, observation), (Outcome::Refused, None));
 }
