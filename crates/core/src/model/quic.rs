@@ -37,7 +37,9 @@ impl Outcome {
 }
 
 /// Where a part of a handshake's time went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize,
+)]
 pub enum Part {
     /// Round trips between client and server that every handshake needs.
     Path,

@@ -367,7 +367,7 @@ impl Connection {
             version_first: Some(self.version_first).filter(|it| *it != self.version),
             server_name: name.filter(|_| keeps_names).cloned(),
             name_digest: name.map(|name| digest_of(name)),
-            alpn: hello.map(|it| it.alpn.clone()).unwrap_or_default(),
+            alpn: hello.map(|it| shown(&it.alpn, keeps_names)).unwrap_or_default(),
             tls_versions: hello.map(|it| it.versions.clone()).unwrap_or_default(),
             start_ns: first.time_ns,
             end_ns: ended.time_ns,
@@ -381,7 +381,11 @@ impl Connection {
             is_negotiated: self.is_negotiated,
             asks_hello_again: self.asks_hello_again,
             is_resumed: self.answer.as_ref().and_then(ServerHello::resumes_session),
-            early_datagrams: self.datagrams.iter().filter(|it| it.kinds.has(Kinds::ZERO_RTT)).count() as u32,
+            early_datagrams: self
+                .datagrams
+                .iter()
+                .filter(|it| it.kinds.has(Kinds::ZERO_RTT))
+                .count() as u32,
             amplification: found.amplification,
             close: self.close,
             rtt_min_ns,
@@ -395,9 +399,26 @@ fn has_token(packet: QuicPacket<'_>) -> bool {
     matches!(packet, QuicPacket::Long(header) if !header.token.is_empty())
 }
 
+/// Returns the names of application protocols; `other` for one that is not registered for QUIC (IANA's TLS ALPN
+/// Protocol IDs) nor a draft of one that is, unless values are shown.
+fn shown(alpn: &[String], keeps_names: bool) -> Vec<String> {
+    const REGISTERED: [&str; 5] = ["h3", "hq-interop", "doq", "smb", "ntske/1"];
+    const DRAFTS: [&str; 4] = ["h3-", "hq-", "doq-i", "h3-Q"];
+    let is_draft = |name: &str| {
+        let numbers = DRAFTS.iter().filter_map(|draft| name.strip_prefix(draft));
+        numbers
+            .into_iter()
+            .any(|it| (1..=3).contains(&it.len()) && it.bytes().all(|it| it.is_ascii_digit()))
+    };
+    let one = |name: &String| match &**name {
+        name if keeps_names || REGISTERED.contains(&name) || is_draft(name) => name.to_owned(),
+        _ => "other".to_owned(),
+    };
+    alpn.iter().map(one).collect()
+}
+
 /// Returns a hash of a name, without regard to case.
 fn digest_of(name: &str) -> u64 {
-    name.bytes().fold(name.len() as u64, |hash, byte| {
-        digest([hash, u64::from(byte.to_ascii_lowercase())])
-    })
+    name.bytes()
+        .fold(name.len() as u64, |hash, byte| digest([hash, u64::from(byte.to_ascii_lowercase())]))
 }

@@ -79,11 +79,7 @@ pub(super) fn end(datagrams: &[Sent]) -> Option<usize> {
 
 /// Divides the time from the first of `datagrams` to the one at `end`. `legs_ns` is the least round trip between
 /// vantage and each side that acknowledgments show.
-pub(super) fn split(
-    datagrams: &[Sent],
-    end: usize,
-    legs_ns: BySide<Option<u64>>,
-) -> Split {
+pub(super) fn split(datagrams: &[Sent], end: usize, legs_ns: BySide<Option<u64>>) -> Split {
     let mut split = Split::default();
     let Some(all) = datagrams.get(..=end) else { return split };
     let begin = answered_by_retry(all, &mut split.parts);
@@ -98,7 +94,13 @@ pub(super) fn split(
         split.parts.add(Part::Unknown, rest_ns);
         return split;
     };
-    until_flight(round, flight, arrived.arrived_ns, legs_ns[Side::Server as usize], &mut split.parts);
+    until_flight(
+        round,
+        flight,
+        arrived.arrived_ns,
+        legs_ns[Side::Server as usize],
+        &mut split.parts,
+    );
     let stall = Stall::of(round, begin > 0);
     after_flight(round, flight, legs_ns, stall.as_ref(), &mut split.parts);
     split.amplification = stall.map(|it| it.amplification(round));

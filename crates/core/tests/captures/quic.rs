@@ -62,7 +62,10 @@ fn handshakes_agree_with_the_clients_log() {
         assert_eq!(found.repetitions > 0, truth.repeated_ms > 0, "{name}");
         let repeated_ns = found.repeated.map_or(0, |(at_ns, _)| at_ns - found.start_ns);
         let repeated_ms = repeated_ns / 1_000_000;
-        assert!(repeated_ms.abs_diff(truth.repeated_ms) <= TOLERANCE_MS, "{name}: {repeated_ms} ms");
+        assert!(
+            repeated_ms.abs_diff(truth.repeated_ms) <= TOLERANCE_MS,
+            "{name}: {repeated_ms} ms"
+        );
         assert_eq!(found.parts.of(truth.part) > 0, truth.repeated_ms > 0, "{name}: {found:?}");
     }
 }

@@ -41,7 +41,10 @@ fn a_lost_hello_is_one_whose_number_is_never_acknowledged() {
     talk.finish(1041 * MS);
     let handshake = talk.result();
     assert_eq!(parts(&handshake), [(Part::Path, 41), (Part::LostInitial, 1000)]);
-    assert_eq!((handshake.repetitions, handshake.repeated), (1, Some((1000 * MS, FrameId::new(0, 2)))));
+    assert_eq!(
+        (handshake.repetitions, handshake.repeated),
+        (1, Some((1000 * MS, FrameId::new(0, 2))))
+    );
 }
 
 #[test]

@@ -82,3 +82,21 @@ fn a_datagram_that_the_capture_cut_is_recognised_by_its_header() {
     talk.datagrams[0].payload_bytes = 600;
     assert_eq!(talk.handshakes().len(), 0, "a client pads its first datagram to 1,200 bytes");
 }
+
+#[test]
+fn protocols_that_are_not_registered_and_names_of_servers_are_values() {
+    let mut talk = Talk::new();
+    let hello = client_hello();
+    let place = hello.windows(3).position(|it| it == b"\x02h3").expect("h3");
+    for (with, shown) in [(*b"h3", "h3"), (*b"qx", "other")] {
+        let mut changed = hello.clone();
+        changed[place + 1..place + 3].copy_from_slice(&with);
+        let packet = talk.initial(Client, 0, &crypto(0, &changed), 1200);
+        talk.datagrams.clear();
+        talk.send(Client, 0, &[packet]);
+        let mut tracker = Tracker::new(false);
+        tracker.datagram(&talk.datagrams[0]);
+        let [handshake] = &tracker.take_all()[..] else { panic!("not one connection") };
+        assert_eq!((&handshake.server_name, &handshake.alpn[..]), (&None, &[shown.to_owned()][..]));
+    }
+}

@@ -44,9 +44,9 @@ fn handshake(it: &Handshake) -> Value {
             "went_on_frame": it.went_on.number(),
         })
     });
-    let spin = it.spin.map(|it| {
-        json!({ "count": it.count, "rtt_min_ns": it.min_ns, "rtt_median_ns": it.median_ns })
-    });
+    let spin = it.spin.map(
+        |it| json!({ "count": it.count, "rtt_min_ns": it.min_ns, "rtt_median_ns": it.median_ns }),
+    );
     json!({
         "client": endpoint(&it.client),
         "server": endpoint(&it.server),

@@ -216,8 +216,13 @@ fn without_exchanges(report: &Report, language: Language) -> Part {
         _ if totals.connections == 0 => say!(language, "no_complete_lookup"),
         _ => say!(language, "no_complete_exchange", connections = totals.connections),
     };
-    let all =
-        [scans(report, language), text, mute(report, language), unread::udp(report, language), quic::encrypted(report, language)];
+    let all = [
+        scans(report, language),
+        text,
+        mute(report, language),
+        unread::udp(report, language),
+        quic::encrypted(report, language),
+    ];
     Part::plain(Paint::Bold, language.sentences(&all))
 }
 

@@ -1,8 +1,8 @@
 //! The connections of QUIC: how their handshakes went, and what cannot be said.
 
 use super::{Language, Page, Report};
-use crate::model::quic::{Handshake, Outcome, Part, Sums, error_name};
 use crate::model::Fact;
+use crate::model::quic::{Handshake, Outcome, Part, Sums, error_name};
 use crate::say;
 
 /// Says how many connections there are, and that their content was not judged; nothing without any.
