@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_bit_that_turns_once_a_round_trip_shows_it_and_its_legs() {
-        let spin = spin(&standard(20, 300));
+        let spin = spin(&standard(20, 150));
         let rtt = spin.rtt().expect("a round trip");
         assert_eq!((rtt.min_ns, rtt.median_ns), (21 * MS, 21 * MS));
         assert_eq!(spin.legs_ns(), [Some(MS / 2), Some(20 * MS + MS / 2)]);

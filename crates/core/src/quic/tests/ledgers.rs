@@ -175,6 +175,26 @@ fn a_flight_beyond_three_times_the_hello_waits_for_the_client() {
 }
 
 #[test]
+fn an_acknowledgment_behind_a_full_flight_is_no_rest_of_it() {
+    for (bytes, is_rest) in [(250, false), (500, true)] {
+        let mut talk = Talk::new();
+        talk.hello(0, 0);
+        talk.answer(40 * MS, 0, 0, 1200);
+        for _ in 0..2 {
+            let more = talk.handshake(Server, 1200);
+            talk.send(Server, 40 * MS, &[more]);
+        }
+        talk.to_server = SERVER_ID.to_vec();
+        let acks = talk.initial(Client, 1, &ack(0, 0), 1200);
+        talk.send(Client, 41 * MS, &[acks]);
+        let last = talk.handshake(Server, bytes);
+        talk.send(Server, 81 * MS, &[last]);
+        talk.finish(82 * MS);
+        assert_eq!(talk.result().amplification.is_some(), is_rest, "{bytes} bytes");
+    }
+}
+
+#[test]
 fn a_client_that_is_validated_by_a_token_holds_no_flight_back() {
     let mut talk = Talk { token: b"of an earlier connection".to_vec(), ..Talk::new() };
     long_flight(&mut talk, 40 * MS, 41 * MS);

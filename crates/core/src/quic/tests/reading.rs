@@ -55,11 +55,13 @@ fn two_connections_between_the_same_ports_are_two() {
 }
 
 #[test]
-fn a_connection_that_was_idle_for_long_has_ended() {
-    let mut talk = Talk::new();
-    talk.hello(0, 0);
-    talk.hello(2 * crate::quic::thresholds::IDLE_MAX_NS, 1);
-    assert_eq!(talk.handshakes().len(), 2);
+fn a_connection_that_was_idle_for_half_a_minute_has_ended() {
+    for (idle_s, connections) in [(20, 1), (31, 2)] {
+        let mut talk = Talk::new();
+        talk.hello(0, 0);
+        talk.hello(idle_s * 1000 * MS, 1);
+        assert_eq!(talk.handshakes().len(), connections, "{idle_s} s");
+    }
 }
 
 #[test]
