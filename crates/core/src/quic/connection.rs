@@ -351,10 +351,11 @@ impl Connection {
         let repeated = self.datagrams[..end_place + 1].iter().filter(repeats);
         let outcome = match end {
             Some(_) => Outcome::Completed,
-            None if self.close.is_some() => Outcome::Closed,
             None if self.is_refused && !from_server => Outcome::Refused,
-            None if from_server => Outcome::Unfinished,
-            None => Outcome::Unanswered,
+            // A client that gives up may say so to the server that never answered.
+            None if !from_server => Outcome::Unanswered,
+            None if self.close.is_some() => Outcome::Closed,
+            None => Outcome::Unfinished,
         };
         let hello = self.hello.as_ref();
         let name = hello.and_then(|it| it.server_name.as_ref());

@@ -220,6 +220,8 @@ fn attempts_without_an_answer_and_with_a_refusal_are_told_apart() {
     let mut talk = Talk::new();
     talk.hello(0, 0);
     talk.hello(1000 * MS, 1);
+    let close = talk.initial(Client, 2, &[0x1c, 0, 0, 0], 1200);
+    talk.send(Client, 2000 * MS, &[close]);
     assert_eq!(talk.result().outcome, Outcome::Unanswered);
     let mut tracker = Tracker::new(false);
     talk.datagrams.iter().for_each(|it| tracker.datagram(it));

@@ -40,7 +40,8 @@ fn time(sums: &Sums, language: Language) -> Option<String> {
     };
     let parts = Part::ALL.iter().filter(|part| sums.parts.of(**part) > 0).map(of);
     let parts = parts.collect::<Vec<_>>().join(language.glue().comma);
-    let (p50, max) = (Fact::Ns(latency.p50_ns), Fact::Ns(latency.max_ns));
+    let p50 = (count > 1).then_some(Fact::Ns(latency.p50_ns));
+    let max = Fact::Ns(latency.max_ns);
     (count > 0).then(|| say!(language, "quic_time", count, p50, max, parts))
 }
 
