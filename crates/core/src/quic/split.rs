@@ -101,7 +101,7 @@ pub(super) fn split(datagrams: &[Sent], end: usize, legs_ns: BySide<Option<u64>>
         legs_ns[Side::Server as usize],
         &mut split.parts,
     );
-    let stall = Stall::of(round, begin > 0);
+    let stall = Stall::of(round, begin > 0, legs_ns[Side::Server as usize].unwrap_or(0));
     after_flight(round, flight, legs_ns, stall.as_ref(), &mut split.parts);
     split.amplification = stall.map(|it| it.amplification(round));
     split
@@ -210,7 +210,7 @@ fn after_flight(
 }
 
 /// A wait of the server for its amplification limit (RFC 9000 §8.1): it could not send another full
-/// datagram, and went on right behind a datagram of the client.
+/// datagram, and went on when a datagram of the client had arrived.
 struct Stall {
     /// Place of the last datagram before it.
     from: usize,
@@ -222,32 +222,32 @@ struct Stall {
 
 impl Stall {
     /// Returns the first one. A client with a token, or one whose Handshake packet arrived, is
-    /// validated.
-    fn of(round: &[Sent], is_validated: bool) -> Option<Self> {
+    /// validated. What the client sent has an effect on the packets seen here after `leg_ns`, a round
+    /// trip between vantage and server.
+    fn of(round: &[Sent], is_validated: bool, leg_ns: u64) -> Option<Self> {
         const FACTOR: u32 = 3;
-        let has_token = |it: &Sent| it.from == Side::Client && it.has_token;
-        if is_validated || round.iter().any(has_token) {
+        let of_client = || round.iter().filter(|it| it.from == Side::Client);
+        if is_validated || of_client().any(|it| it.has_token) {
             return None;
         }
-        let (mut received_bytes, mut sent_bytes) = (0_u32, 0_u32);
-        for (from, datagram) in round.iter().enumerate() {
-            if datagram.is(Side::Client, Kinds::HANDSHAKE) {
+        let effect_ns = |it: &Sent| it.time_ns.saturating_add(leg_ns);
+        let mut sent_bytes = 0_u32;
+        let mut of_server = (0..).zip(round).filter(|(_, it)| it.from == Side::Server).peekable();
+        while let Some((from, last)) = of_server.next() {
+            let (to, next) = *of_server.peek()?;
+            sent_bytes = sent_bytes.saturating_add(last.bytes);
+            let arrived = || of_client().filter(|it| effect_ns(it) <= last.time_ns);
+            if arrived().any(|it| it.kinds.has(Kinds::HANDSHAKE)) {
                 return None;
             }
-            let sum = match datagram.from {
-                Side::Client => &mut received_bytes,
-                Side::Server => &mut sent_bytes,
-            };
-            *sum = sum.saturating_add(datagram.bytes);
+            let received_bytes = arrived().fold(0_u32, |sum, it| sum.saturating_add(it.bytes));
             let room = received_bytes.saturating_mul(FACTOR).checked_sub(sent_bytes);
             let is_full = room.is_some_and(|room| room < INITIAL_DATAGRAM_MIN_BYTES);
-            let is_next_of_client = round.get(from + 1).is_some_and(|it| it.from == Side::Client);
-            if !(datagram.from == Side::Server && is_full && is_next_of_client) {
-                continue;
+            let between = last.time_ns.saturating_add(1)..=next.time_ns;
+            let is_released = of_client().any(|it| between.contains(&effect_ns(it)));
+            if is_full && is_released && next.goes_on() {
+                return Some(Self { from, to, received_bytes, sent_bytes });
             }
-            let next = round[from + 1..].iter().position(|it| it.from == Side::Server)?;
-            let to = from + 1 + next;
-            return round[to].goes_on().then_some(Self { from, to, received_bytes, sent_bytes });
         }
         None
     }

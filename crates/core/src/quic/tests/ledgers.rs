@@ -175,6 +175,26 @@ fn a_flight_beyond_three_times_the_hello_waits_for_the_client() {
 }
 
 #[test]
+fn a_datagram_of_the_client_that_crosses_the_flight_releases_it_after_a_round_trip() {
+    let mut talk = Talk::new();
+    talk.hello(0, 0);
+    talk.answer(40 * MS, 0, 0, 1200);
+    talk.to_server = SERVER_ID.to_vec();
+    let validates = [talk.initial(Client, 1, &ack(0, 0), 1100), talk.handshake(Client, 100)];
+    talk.send(Client, 41 * MS, &validates);
+    for _ in 0..2 {
+        let more = talk.handshake(Server, 1200);
+        talk.send(Server, 42 * MS, &[more]);
+    }
+    let more = talk.handshake(Server, 1200);
+    talk.send(Server, 81 * MS, &[more]);
+    talk.finish(82 * MS);
+    let handshake = talk.result();
+    assert_eq!(handshake.parts.of(Part::Amplification), 39 * MS);
+    assert_eq!(handshake.amplification.map(|it| it.sent_bytes), Some(3600));
+}
+
+#[test]
 fn an_acknowledgment_behind_a_full_flight_is_no_rest_of_it() {
     for (bytes, is_rest) in [(250, false), (500, true)] {
         let mut talk = Talk::new();
