@@ -3,6 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use tcpwhy_core::capture::{Frame, FrameId, LinkType};
+use tcpwhy_core::quic::{Carried, Tracker};
 use tcpwhy_core::wire::{
     DecodeCounts, FlowHasher, Packet, Reassembled, Reassembler, Reassembly, Segment, decode,
     decode_long_way,
@@ -17,6 +18,7 @@ fuzz_target!(|input: &[u8]| {
     let mut segment = Segment::default();
     let mut counts = DecodeCounts::default();
     let mut reassembler = Reassembler::default();
+    let mut quic = Tracker::new(true);
     let (mut rest, mut number, mut time_ns) = (input, 0, 0);
     while let [kind, captured_len, cut, tail @ ..] = rest {
         let (bytes, tail) = tail.split_at(tail.len().min(usize::from(*captured_len)));
@@ -43,6 +45,14 @@ fuzz_target!(|input: &[u8]| {
             Packet::Udp(datagram) => {
                 assert!(datagram.payload.len() <= datagram.payload_len as usize)
             }
+            Packet::Quic(datagram) | Packet::MayBeQuic(datagram) => quic.datagram(&Carried {
+                time_ns,
+                frame: frame.id,
+                source: datagram.source,
+                destination: datagram.destination,
+                payload: datagram.payload.into(),
+                payload_bytes: datagram.payload_len,
+            }),
             Packet::Fragment(fragment) => {
                 if let Reassembly::Complete(whole) = reassembler.insert(&fragment) {
                     check_whole(&whole, &hasher);
@@ -52,6 +62,9 @@ fuzz_target!(|input: &[u8]| {
         }
     }
     reassembler.finish();
+    for handshake in quic.take_all() {
+        assert!(handshake.end_ns >= handshake.start_ns);
+    }
 });
 
 fn check(segment: &Segment, hasher: &FlowHasher, buffer: &[u8]) {

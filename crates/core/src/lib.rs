@@ -32,6 +32,7 @@ pub mod page;
 pub mod picture;
 pub mod pipeline;
 mod queue;
+pub mod quic;
 pub mod report;
 mod second_pass;
 pub mod stages;

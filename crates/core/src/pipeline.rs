@@ -14,6 +14,7 @@ mod names;
 mod observed;
 mod overview;
 mod pass;
+mod quic;
 mod settled;
 mod sliding;
 mod translated;
@@ -32,6 +33,7 @@ use names::Names;
 pub(crate) use observed::Observed;
 pub(crate) use overview::Overview;
 pub use pass::{BLOCK_BYTES_THREADED, GoOn, Pass};
+use quic::Connections;
 use settled::Settled;
 pub(crate) use translated::Translated;
 use twin::Twin;
@@ -43,7 +45,9 @@ use crate::findings::{self, Floors, Tally, Worst};
 use crate::join::{Accounts, Datagrams, Joint, Sites};
 use crate::keys::Keys;
 use crate::model::{Report, Window};
+use crate::quic::Carried;
 use crate::tcp::{Sink, Tracker};
+use crate::wire::quic::SHORT_MIN_BYTES;
 use crate::wire::{Datagram, FlowHasher, FlowKey, Packet, decode, protocol};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -189,10 +193,28 @@ impl Decoder {
         })
     }
 
+    /// Returns a datagram of QUIC with up to `bytes` of its payload.
+    fn quic(&self, it: &Datagram<'_>, bytes: usize) -> Option<Aside> {
+        let (flow, _) = FlowKey::new(it.source, it.destination);
+        self.wants(&flow).then(|| {
+            Aside::Quic(Carried {
+                time_ns: it.time_ns,
+                frame: it.frame,
+                source: it.source,
+                destination: it.destination,
+                payload: it.payload[..it.payload.len().min(bytes)].into(),
+                payload_bytes: it.payload_len,
+            })
+        })
+    }
+
     /// Keeps packets other than segments in `batch`.
     fn keep(&self, packet: &Packet<'_>, batch: &mut Batch) {
         match packet {
             Packet::Udp(it) => batch.asides.extend(self.datagram(it, Transport::Datagram)),
+            Packet::Quic(it) => batch.asides.extend(self.quic(it, usize::MAX)),
+            // Behind its first byte only its connection ID is read.
+            Packet::MayBeQuic(it) => batch.asides.extend(self.quic(it, SHORT_MIN_BYTES)),
             Packet::IcmpError(error) if !self.wants(&error.flow) => {}
             Packet::IcmpError(error) if error.protocol == protocol::TCP => batch.take_error(*error),
             Packet::IcmpError(error) => batch.asides.push(Aside::Error(*error)),
@@ -289,6 +311,7 @@ pub struct Control {
     sites: Sites,
     /// Name look-ups by place.
     names: [Names; 2],
+    quic: Connections,
     settled: Settled,
     datagrams: Datagrams,
     /// `None` if captures of several places are known to have other addresses.
@@ -302,12 +325,14 @@ pub struct Control {
 const ENDPOINTS_MAX: usize = 64;
 
 impl Control {
-    pub(crate) fn new(decoder: Decoder, is_translated: bool, window: Window) -> Self {
+    pub(crate) fn new(decoder: Decoder, options: &Options) -> Self {
+        let (is_translated, window) = (options.is_translated, options.window());
         let is_one = !decoder.sites.are_two() && !is_translated;
         Self {
             translated: is_one.then(Translated::default),
             sites: decoder.sites.clone(),
             names: Default::default(),
+            quic: Connections::new(options.show_values),
             settled: Settled::new(window),
             datagrams: Datagrams::default(),
             joiner: FragmentJoiner::new(decoder),
@@ -350,6 +375,7 @@ impl Control {
         for aside in &batch.asides {
             let place = batch.frame_of(aside).map_or(0, |frame| self.sites.place(frame));
             self.names[place].aside(aside, batch, block);
+            self.quic.aside(place, aside);
         }
         if self.sites.are_two() {
             for (carried, payload) in batch.datagrams() {
@@ -382,6 +408,7 @@ impl Control {
     /// Ends it at the end of the input: adds look-ups and counts to `found`, and returns the rest.
     pub(crate) fn finish(mut self, found: &mut Found) -> Observed {
         found.lookups = self.take_lookups();
+        found.handshakes = self.quic.take_all();
         found.take_control(&mut self);
         Observed::of(self.joiner, self.translated.as_ref(), &self.addresses)
     }
@@ -400,7 +427,7 @@ impl Analysis {
     pub fn new(options: Options) -> Self {
         let shards = (0..SHARDS).map(|_| Shard::new(&options)).collect();
         let decoder = Decoder::new(&options);
-        let control = Control::new(decoder.clone(), options.is_translated, options.window());
+        let control = Control::new(decoder.clone(), &options);
         Self { control, decoder, options, shards }
     }
 

@@ -21,7 +21,7 @@ impl<S: Sink> SecondPass<S> {
     pub fn new(options: &Options, sink: S) -> Self {
         let decoder = Decoder::new(options);
         Self {
-            control: Control::new(decoder.clone(), options.is_translated, options.window()),
+            control: Control::new(decoder.clone(), options),
             decoder,
             batch: Batch::default(),
             connections: Connections::new(options, sink),

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 /// The layers that have a file `thresholds.rs`, in the order of the sections of the table.
-const LAYERS: [&str; 9] =
-    ["app", "judge", "tcp", "dns", "findings", "experiment", "state", "compare", "join"];
+const LAYERS: [&str; 10] =
+    ["app", "judge", "tcp", "dns", "quic", "findings", "experiment", "state", "compare", "join"];
 
 /// A constant as its file states it.
 struct Threshold {

@@ -148,12 +148,12 @@ impl Chosen {
     fn has(&mut self, frame: &Frame<'_>) -> bool {
         match decode(frame, &self.hasher, &mut self.segment) {
             Packet::Tcp => Some(self.segment.flow) == self.flow,
-            Packet::Udp(it) => {
+            Packet::Udp(it) | Packet::Quic(it) => {
                 [it.source, it.destination].iter().any(|end| Some(end.address) == self.client)
             }
             Packet::IcmpError(error) => Some(error.flow) == self.flow,
             Packet::Fragment(_) => true,
-            Packet::Other(_) | Packet::Malformed(_) => false,
+            Packet::MayBeQuic(_) | Packet::Other(_) | Packet::Malformed(_) => false,
         }
     }
 }

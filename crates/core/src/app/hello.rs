@@ -22,7 +22,7 @@ const CHOICE_OF_HTTP2: [u8; 5] = [0, 3, 2, b'h', b'2'];
 
 /// The parts of a ServerHello on which the keys of its connection depend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ServerHello {
+pub(crate) struct ServerHello {
     /// Its random value.
     pub random: [u8; RANDOM_BYTES],
     /// The number of the cipher suite.
@@ -104,7 +104,7 @@ pub(crate) struct ClientHello {
 }
 
 /// Maximum number of application protocols and of versions that are kept of a ClientHello.
-const OFFERS_MAX: usize = 8;
+const OFFERS_MAX: usize = 32;
 
 impl ClientHello {
     /// Reads the ClientHello at the beginning of `message`; `None` if it is none, incomplete or
@@ -309,6 +309,41 @@ mod tests {
         let [retry, hello] = [hello(&RETRY, &[(43, &[3, 4])]), hello(&[7; 8], &[(43, &[3, 4])])];
         let is_retry = |message: &[u8]| ServerHello::read(message).map(|hello| hello.is_retry);
         assert_eq!([is_retry(&retry), is_retry(&hello)], [Some(true), Some(false)]);
+    }
+
+    fn client_hello(extensions: &[(u16, &[u8])]) -> Vec<u8> {
+        let all: Vec<u8> = extensions
+            .iter()
+            .flat_map(|(kind, value)| {
+                let head = [kind.to_be_bytes(), (value.len() as u16).to_be_bytes()].concat();
+                [&head[..], value].concat()
+            })
+            .collect();
+        let fixed = [&[3, 3][..], &[7; RANDOM_BYTES], &[0, 0, 2, 0x13, 1, 1, 0]].concat();
+        let body = [&fixed[..], &(all.len() as u16).to_be_bytes(), &all].concat();
+        let length = (body.len() as u32).to_be_bytes();
+        [&[CLIENT_HELLO], &length[1..], &body].concat()
+    }
+
+    #[test]
+    fn a_client_hello_names_server_protocols_and_versions() {
+        let message = client_hello(&[
+            (0, b"\0\x0e\0\0\x0bexample.org"),
+            (16, b"\0\x06\x02h3\x02hq"),
+            (43, &[4, 3, 4, 3, 3]),
+            (42, &[]),
+        ]);
+        let hello = ClientHello::read(&message).expect("a hello");
+        assert_eq!(hello.server_name.as_deref(), Some("example.org"));
+        assert_eq!((hello.alpn, hello.versions), (vec!["h3".into(), "hq".into()], vec![772, 771]));
+        assert!(hello.has_early_data && !hello.has_pre_shared_key);
+        assert!((0..message.len()).all(|end| ClientHello::read(&message[..end]).is_none()));
+    }
+
+    #[test]
+    fn a_server_name_with_control_characters_is_none() {
+        let message = client_hello(&[(0, b"\0\x05\0\0\x02\x1bx")]);
+        assert_eq!(ClientHello::read(&message), Some(ClientHello::default()));
     }
 
     #[test]

@@ -86,7 +86,7 @@ pub use error_subject::Subject;
 pub use flow_control::{Credit, Passing};
 pub use framer::Framer;
 pub(crate) use framer::Part;
-pub(crate) use hello::skeleton as hello_skeleton;
+pub(crate) use hello::{ClientHello, ServerHello, skeleton as hello_skeleton};
 pub(crate) use http_header::{chunk_size, is_method_byte, status_line};
 pub use kind::{LABEL_BYTES, Label, redirect};
 pub use known::KnownHeaders;

@@ -13,7 +13,7 @@ use crate::findings::tally::{CauseTally, First, Key, Part, Tally};
 use crate::findings::thresholds::TAIL_SHARE;
 use crate::findings::{
     blocked, costs, endpoints, failed_upstream, forward_proxies, harmless_waits, held_by_attempt,
-    nested, refusals, released, scans, serial, settling, upstream_wait,
+    nested, quic, refusals, released, scans, serial, settling, upstream_wait,
 };
 use crate::model::{
     Cause, Class, Culprit, Family, Finding, Observation, Report, SlowExchange, Totals,
@@ -49,6 +49,8 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     forward_proxies::settle(&mut findings, &tally, report);
     report.findings.extend(findings);
     arrange(&mut report.findings, &report.totals);
+    report.observations.extend(quic::observe(&tally));
+    report.quic.merge(std::mem::take(&mut tally.quic));
     (report.connections, report.connections_omitted) = std::mem::take(&mut tally.worst).finish();
     report.slowest = std::mem::take(&mut tally.slowest).finish();
     confirm(&mut report.slowest, &report.findings);

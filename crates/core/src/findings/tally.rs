@@ -52,12 +52,14 @@ use crate::findings::fallback::Unanswered;
 use crate::findings::left_waiting::LeftWaiting;
 use crate::findings::legs::Legs;
 use crate::findings::notes::Notes;
+use crate::findings::quic::Attempt;
 use crate::findings::retries::FailedRequest;
 use crate::findings::scene::Scene;
 use crate::findings::thresholds::COST_MIN_NS;
 use crate::findings::unheard::Unheard;
 use crate::findings::worst::Worst;
-use crate::findings::{fallback, left_waiting, lookups, retries, unheard};
+use crate::findings::{fallback, left_waiting, lookups, quic, retries, unheard};
+use crate::model::quic::Sums;
 use crate::model::{Cause, Owner, Shares, Window};
 use crate::tcp::{Chain, Connection, Exchange, Series, SimpleExchange, Sink};
 use crate::wire::{Endpoint, Side};
@@ -156,6 +158,10 @@ pub struct Tally {
     pub notes: Notes,
     /// Requests after idleness, and ends of idle connections.
     pub acts: Acts,
+    /// Connections of QUIC.
+    pub quic: Sums,
+    /// Those that were never answered, for the connections after them.
+    pub(super) quic_attempts: Vec<Attempt>,
 }
 
 impl Sink for Tally {
@@ -466,6 +472,9 @@ impl Tally {
         self.receiving_hosts.merge(other.receiving_hosts);
         self.notes.merge(&other.notes);
         self.acts.merge(other.acts);
+        self.quic.merge(other.quic);
+        self.quic_attempts.extend(other.quic_attempts);
+        quic::bound(&mut self.quic_attempts);
         self.worst.merge(other.worst);
         self.slowest.merge(other.slowest);
         self.queues.merge(other.queues);

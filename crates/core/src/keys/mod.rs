@@ -1,4 +1,5 @@
-//! Secrets of TLS connections that their owner has handed over, and the records that they open.
+//! Secrets of TLS connections that their owner has handed over, and the records that they open; the keys
+//! of QUIC's Initial packets, which are no secret ([`quic`]).
 //!
 //! Read first: RFC 9850 (the format of key logs, `SSLKEYLOGFILE`), RFC 8446 §5 and §7 (records and keys
 //! of TLS 1.3), RFC 5246 §6 (the same of TLS 1.2).
@@ -11,11 +12,13 @@
 
 mod log;
 mod protection;
+mod quic;
 mod schedule;
 mod secret;
 mod suite;
 
 pub use protection::{HEADER_BYTES, PlainRecord, Protection, Tls12};
+pub use quic::{InitialKeys, OpenedPacket, PacketKeys, QuicVersion};
 pub use secret::Secret;
 pub use suite::{Suite, Version};
 

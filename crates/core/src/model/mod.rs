@@ -16,6 +16,7 @@ mod nothing;
 mod outcome;
 mod places;
 mod prediction;
+pub mod quic;
 mod report;
 mod shares;
 mod sighting;

@@ -34,7 +34,7 @@ impl NothingToJudge {
     /// nor a look-up, or `None` if it has one.
     pub fn of(report: &Report) -> Option<Self> {
         let totals = &report.totals;
-        if totals.connections + totals.lookups > 0 {
+        if totals.connections + totals.lookups + report.quic.connections() > 0 {
             return None;
         }
         let left_out = totals.decode_errors.errors().map(|(_, count)| count).sum();

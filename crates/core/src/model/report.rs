@@ -7,6 +7,7 @@ use crate::app::{Label, Protocol};
 use crate::capture::{FrameId, InputSummary};
 use crate::literal::Literal;
 use crate::model::experiment::{Experiment, ExperimentEvidence};
+use crate::model::quic;
 use crate::model::{
     Cause, Checked, Clocks, Crossing, Histogram, Ledger, LookupReport, Outcomes, Place, Prediction,
     Reassigned, Role, Window,
@@ -38,6 +39,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Facts that cost no time, or that limit what the report can say.
     pub observations: Vec<Observation>,
+    /// The connections of QUIC.
+    pub quic: quic::Sums,
     /// The worst connections first (bounded).
     pub connections: Vec<ConnectionReport>,
     /// Number of connections left out of `connections`.

@@ -3,6 +3,7 @@
 use super::SHARDS;
 use crate::capture::{Block, FrameEntry, FrameId};
 use crate::dns::{MessageContext, Transport};
+use crate::quic::Carried;
 use crate::wire::{
     DecodeCounts, Endpoint, FlowHasher, FlowKey, IcmpError, Reassembled, Segment, SegmentFlags,
 };
@@ -20,6 +21,8 @@ pub(super) enum Aside {
         carrier: Transport,
         ttl: u8,
     },
+    /// A datagram that is QUIC, or may be.
+    Quic(Carried),
     /// Index of a segment from or to a name server.
     Segment(u32),
     /// An ICMP error about a datagram.
@@ -130,6 +133,7 @@ impl Batch {
     pub(super) fn frame_of(&self, aside: &Aside) -> Option<FrameId> {
         match aside {
             Aside::Datagram { frame, .. } => Some(*frame),
+            Aside::Quic(carried) => Some(carried.frame),
             Aside::Segment(place) => self.at(*place).map(|segment| segment.frame),
             Aside::Error(error) => Some(error.frame),
             Aside::Fragment(entry) => Some(entry.id),

@@ -6,6 +6,7 @@ use super::{Control, Options, addresses};
 use crate::capture::InputSummary;
 use crate::dns::Lookup;
 use crate::findings::{self, Tally};
+use crate::model::quic::Handshake;
 use crate::model::{Fact, Observation, Report, Window};
 use crate::tcp::Tracker;
 use crate::wire::DecodeCounts;
@@ -15,6 +16,8 @@ use crate::wire::DecodeCounts;
 pub(crate) struct Found {
     pub tally: Tally,
     pub lookups: Vec<Lookup>,
+    /// Handshakes of QUIC.
+    pub handshakes: Vec<Handshake>,
     /// Number of look-ups that are added up already.
     pub lookups_settled: u64,
     /// Counts and times of all frames.
@@ -40,6 +43,7 @@ impl Found {
         self.overview.merge(&control.overview.split());
         let (tally, lookups) = control.settled.remove();
         self.tally.merge(tally);
+        self.tally.quic.omitted += control.quic.take_omitted();
         self.lookups_settled += lookups;
     }
 
@@ -63,6 +67,7 @@ impl Found {
     pub fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
         self.lookups.extend(other.lookups);
+        self.handshakes.extend(other.handshakes);
         self.lookups_settled += other.lookups_settled;
         self.overview.merge(&other.overview);
         self.segments += other.segments;
@@ -81,6 +86,7 @@ impl Found {
         let within = self.lookups.iter().filter(|it| window.overlaps(it.start_ns, it.end_ns));
         report.totals.lookups = within.count() as u64 + self.lookups_settled;
         report.totals.segments = self.segments;
+        findings::add_handshakes(self.handshakes, &window, &mut self.tally);
         findings::link(self.lookups, &window, &mut self.tally);
         let Overview { counts, stamps, first_ns, last_ns } = &mut self.overview;
         counts.merge(&observed.joined.errors);

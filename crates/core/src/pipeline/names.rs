@@ -62,7 +62,7 @@ impl Names {
                     self.dns.unreachable(time_ns, frame, &sender, &receiver);
                 }
             }
-            Aside::Fragment(_) => {}
+            Aside::Quic(_) | Aside::Fragment(_) => {}
         }
     }
 

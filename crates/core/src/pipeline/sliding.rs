@@ -79,6 +79,8 @@ impl Sliding {
         let excess = control.names.each_mut().map(super::Names::collect);
         control.settled.take(excess);
         let mut found = Found { lookups: control.take_finished_lookups(), ..Found::default() };
+        let handshakes = control.quic.take_finished();
+        findings::add_handshakes(handshakes, &options.window(), &mut found.tally);
         for shard in shards {
             shard.tracker.end_idle(control.overview.last_ns, IDLE_MAX_NS, &mut shard.tally);
             found.take_counts(&mut shard.tracker);
@@ -164,6 +166,7 @@ impl Sliding {
         found.add_control(control);
         found.tally.remove_past_causes();
         found.lookups.extend(control.open_lookups());
+        found.handshakes.extend(control.quic.open(since_ns));
         let watched = Watched {
             first_ns: found.overview.first_ns.unwrap_or(control.overview.last_ns),
             last_ns: found.overview.last_ns,

@@ -5,6 +5,7 @@
 
 mod finding;
 mod join;
+mod quic;
 
 use self::finding::{FindingView, MadeView};
 use super::phrases;
@@ -121,6 +122,8 @@ struct View<'a> {
     observations: Vec<ObservationView<'a>>,
     connections: Vec<ConnectionView<'a>>,
     connections_omitted: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quic: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     experiments: Vec<MadeView>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -176,6 +179,7 @@ impl<'a> View<'a> {
                 .map(|(number, it)| ConnectionView::of(number, it, report))
                 .collect(),
             connections_omitted: report.connections_omitted,
+            quic: quic::sums(&report.quic),
             experiments: report.experiments.iter().map(MadeView::of).collect(),
             join: report.join.as_ref().map(join::join),
             checked: report.checked.as_ref().map(|it| it.iter().map(CheckedView::of).collect()),

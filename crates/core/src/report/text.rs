@@ -5,6 +5,7 @@ mod checked;
 mod effect;
 mod finding;
 mod join;
+mod quic;
 mod sums;
 mod timing;
 mod unread;
@@ -58,6 +59,7 @@ pub fn render(report: &Report, look: &Look) -> String {
         timing::latency(&mut page, report);
     }
     connections(&mut page, report);
+    quic::render(&mut page, report);
     observations(&mut page, report);
     checked::render(&mut page, report);
     page.finish()

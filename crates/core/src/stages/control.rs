@@ -98,11 +98,10 @@ impl Run {
     /// Begins the same for chunks that come in order.
     pub fn begin_control(&self) -> Control {
         let decoder = Decoder::new(&self.options);
-        let (is_translated, window) = (self.options.is_translated, self.options.window());
         Control {
             run: self.clone(),
             weave: Weave::default(),
-            control: pipeline::Control::new(decoder.clone(), is_translated, window),
+            control: pipeline::Control::new(decoder.clone(), &self.options),
             decoder,
             batch: Batch::default(),
             told: Vec::new(),

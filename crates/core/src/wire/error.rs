@@ -129,7 +129,7 @@ impl std::error::Error for DecodeError {}
 pub enum Other {
     /// ARP, LLC, LLDP, PPP control and similar protocols.
     NonIp,
-    /// UDP that is neither DNS nor SIP.
+    /// UDP that is neither DNS nor SIP, and begins with no long header of QUIC.
     Udp,
     /// SIP over UDP.
     Sip,
@@ -147,6 +147,8 @@ pub struct DecodeCounts {
     pub tcp: u64,
     /// DNS-port UDP datagrams.
     pub datagrams: u64,
+    /// UDP datagrams that begin with a QUIC packet with a long header.
+    pub quic: u64,
     /// ICMP errors about a TCP or UDP packet.
     pub icmp_errors: u64,
     /// IP fragments.
@@ -173,10 +175,11 @@ impl DecodeCounts {
         match packet {
             Packet::Tcp => self.tcp += 1,
             Packet::Udp(_) => self.datagrams += 1,
+            Packet::Quic(_) => self.quic += 1,
             Packet::IcmpError(_) => self.icmp_errors += 1,
             Packet::Fragment(_) => self.fragments += 1,
             Packet::Other(Other::NonIp) => self.non_ip += 1,
-            Packet::Other(Other::Udp) => self.udp_other += 1,
+            Packet::MayBeQuic(_) | Packet::Other(Other::Udp) => self.udp_other += 1,
             Packet::Other(Other::Sip) => self.sip += 1,
             Packet::Other(Other::Icmp) => self.icmp_other += 1,
             Packet::Other(Other::Ip) => self.ip_other += 1,
@@ -213,6 +216,7 @@ impl DecodeCounts {
     pub fn merge(&mut self, part: &Self) {
         self.tcp += part.tcp;
         self.datagrams += part.datagrams;
+        self.quic += part.quic;
         self.icmp_errors += part.icmp_errors;
         self.fragments += part.fragments;
         self.non_ip += part.non_ip;

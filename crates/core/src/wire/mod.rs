@@ -21,6 +21,7 @@ mod ip;
 mod layout;
 mod link;
 mod packet;
+pub mod quic;
 mod reassembler;
 mod segment;
 mod side;

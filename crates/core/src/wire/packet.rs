@@ -11,6 +11,11 @@ pub enum Packet<'a> {
     Tcp,
     /// A UDP datagram from or to port 53.
     Udp(Datagram<'a>),
+    /// A UDP datagram that begins with a QUIC packet with a long header.
+    Quic(Datagram<'a>),
+    /// A UDP datagram that begins like a QUIC packet with a short header, which only its connection
+    /// tells from other protocols.
+    MayBeQuic(Datagram<'a>),
     /// An ICMP error about a TCP or UDP packet.
     IcmpError(IcmpError),
     /// A fragment of a packet, for the [`Reassembler`](super::Reassembler).
@@ -21,7 +26,7 @@ pub enum Packet<'a> {
     Malformed(DecodeError),
 }
 
-/// A UDP datagram that may be DNS.
+/// A UDP datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
     /// Capture time, nanoseconds since the Unix epoch.

@@ -1,8 +1,9 @@
-//! The UDP header (RFC 768): DNS is returned, tunnels are followed, the rest is counted, SIP by itself.
+//! The UDP header (RFC 768): DNS and QUIC are returned, tunnels are followed, the rest is counted, SIP by
+//! itself.
 
 use super::ip::Network;
 use super::walk::{ParsedHeader, Walk};
-use super::{Datagram, DecodeError, Endpoint, Other, Packet, SegmentFlags, checksum};
+use super::{Datagram, DecodeError, Endpoint, Other, Packet, SegmentFlags, checksum, quic};
 
 pub(super) const HEADER_LEN: usize = 8;
 /// Position of the checksum in the header.
@@ -34,16 +35,17 @@ pub(super) fn datagram<'a>(
     let whole = walk.rest();
     walk.skip(HEADER_LEN, DecodeError::UdpTruncated)?;
 
+    let datagram = Datagram {
+        time_ns: walk.origin.time_ns,
+        frame: walk.origin.frame,
+        source: Endpoint::at(network.source, source),
+        destination: Endpoint::at(network.destination, destination),
+        payload: walk.rest(),
+        payload_len: (walk.end - walk.at) as u32,
+        ttl: network.ttl,
+    };
     if source == DNS || destination == DNS {
-        return Ok(ParsedHeader::Done(Packet::Udp(Datagram {
-            time_ns: walk.origin.time_ns,
-            frame: walk.origin.frame,
-            source: Endpoint::at(network.source, source),
-            destination: Endpoint::at(network.destination, destination),
-            payload: walk.rest(),
-            payload_len: (walk.end - walk.at) as u32,
-            ttl: network.ttl,
-        })));
+        return Ok(ParsedHeader::Done(Packet::Udp(datagram)));
     }
     // Both ends of a tunnel send to its port. A load balancer or a translation may return what it
     // sends back from there: without the port, the header has to be beyond doubt.
@@ -60,8 +62,24 @@ pub(super) fn datagram<'a>(
     if may_carry_syn && checksum::error(network, whole, CHECKSUM_AT) != 0 {
         walk.facts |= SegmentFlags::WRONG_TUNNEL_CHECKSUM;
     }
-    let other = if begins_sip(walk.rest()) { Other::Sip } else { Other::Udp };
-    Ok(tunnel.map_or(ParsedHeader::Done(Packet::Other(other)), ParsedHeader::Tunnel))
+    Ok(match tunnel {
+        Some(tunnel) => ParsedHeader::Tunnel(tunnel),
+        None => ParsedHeader::Done(other(datagram)),
+    })
+}
+
+/// Returns a datagram that is neither DNS nor a tunnel.
+fn other(datagram: Datagram<'_>) -> Packet<'_> {
+    let (payload, length) = (datagram.payload, datagram.payload_len as usize);
+    if quic::begins_long(payload, length) {
+        Packet::Quic(datagram)
+    } else if begins_sip(payload) {
+        Packet::Other(Other::Sip)
+    } else if quic::may_be_short(payload, length) {
+        Packet::MayBeQuic(datagram)
+    } else {
+        Packet::Other(Other::Udp)
+    }
 }
 
 /// Returns whether `payload` begins with the start line of a SIP message (RFC 3261 §7.1, §7.2): a method

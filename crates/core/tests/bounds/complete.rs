@@ -82,7 +82,7 @@ const FILLED: [(&str, &str); 69] = [
 ];
 
 /// More of these.
-const FILLED_BY_PACKETS: [(&str, &str); 16] = [
+const FILLED_BY_PACKETS: [(&str, &str); 24] = [
     ("findings/announced.rs", "announced addresses of FTP"),
     ("findings/asked.rs", "answered look-ups without end"),
     ("findings/client_isolated.rs", "SYNs to many servers"),
@@ -90,10 +90,18 @@ const FILLED_BY_PACKETS: [(&str, &str); 16] = [
     ("findings/failed_upstream.rs", "errors of servers"),
     ("findings/forwarded.rs", "answered look-ups without end"),
     ("findings/left_waiting.rs", "left waiting"),
+    ("findings/quic.rs", "clients of QUIC"),
     ("findings/slow.rs", "closed at many servers"),
     ("findings/tally/acts.rs", "requests after idleness"),
     ("findings/unheard.rs", "never acknowledged"),
     ("pipeline/addresses.rs", "ARP requests and replies"),
+    ("model/quic.rs", "clients of QUIC"),
+    ("pipeline/quic.rs", "clients of QUIC"),
+    ("quic/connection.rs", "connections of QUIC between two ports"),
+    ("quic/crypto_stream.rs", "connections of QUIC between two ports"),
+    ("quic/frames.rs", "clients of QUIC"),
+    ("quic/spin.rs", "a spin bit that turns in each packet"),
+    ("quic/tracker.rs", "clients of QUIC"),
     ("wire/dns_message.rs", "many answers in a message"),
     ("wire/ip.rs", "stacked IPv6 extensions"),
     ("wire/link.rs", "stacked VLANs"),

@@ -11,6 +11,7 @@ mod failures;
 mod files;
 mod meter;
 mod names;
+mod quic;
 mod streams;
 mod tables;
 mod wire;
@@ -238,7 +239,7 @@ fn check(all: Vec<Hostile>) {
 /// All generators.
 fn all() -> Vec<Hostile> {
     let connections = [tables::connections(), failures::all()].into_iter().flatten();
-    let others = [streams::all(), names::all(), tables::packets(), files::all()];
+    let others = [streams::all(), names::all(), quic::all(), tables::packets(), files::all()];
     connections.chain(others.into_iter().flatten()).collect()
 }
 
@@ -250,6 +251,7 @@ fn streams_of_each_protocol() {
 #[test]
 fn look_ups() {
     check(names::all());
+    check(quic::all());
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Real captures with known truth (`testdata/`): the cause of the latency, its culprit, and its
 //! cost. The truth comes from the clients' clocks and the set-up (see `testdata/README.md`).
 
+mod quic;
+
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

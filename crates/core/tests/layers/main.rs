@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module may import those before it.
-const ORDER: [&str; 28] = [
+const ORDER: [&str; 29] = [
     "queue",
     "literal",
     "keys",
@@ -20,6 +20,7 @@ const ORDER: [&str; 28] = [
     "judge",
     "tcp",
     "dns",
+    "quic",
     "findings",
     "experiment",
     "state",

@@ -22,6 +22,7 @@ const CLOSING: &[(&str, &str, &[&str], &str)] = &[
             "left_waiting",
             "legs",
             "lookups",
+            "quic",
             "retries",
             "unheard",
             "worst",

@@ -2,7 +2,7 @@
 
 use super::effect::{described, prediction};
 use super::finding::is_fault;
-use super::{Page, Paint, Phrases, Said, phrased, timing, unread};
+use super::{Page, Paint, Phrases, Said, phrased, quic, timing, unread};
 use crate::app::Protocol;
 use crate::findings;
 use crate::findings::thresholds::TAIL_SHARE;
@@ -198,6 +198,7 @@ fn healthy(report: &Report, cost: Option<&Said<'_>>, language: Language) -> Part
         second,
         late_first_requests(report, language),
         unread::udp(report, language),
+        quic::encrypted(report, language),
     ]);
     let Some((finding, phrases)) = cost else { return Part::plain(paint, text) };
     let named = report.only.is_empty() && ruled_out(finding).is_some();
@@ -210,12 +211,18 @@ fn healthy(report: &Report, cost: Option<&Said<'_>>, language: Language) -> Part
 fn without_exchanges(report: &Report, language: Language) -> Part {
     let totals = &report.totals;
     let text = match totals.connections + totals.lookups {
+        0 if report.quic.connections() > 0 => say!(language, "no_tcp"),
         0 => unread::nothing_read(report, language),
         _ if totals.connections == 0 => say!(language, "no_complete_lookup"),
         _ => say!(language, "no_complete_exchange", connections = totals.connections),
     };
-    let all =
-        [scans(report, language), text, mute(report, language), unread::udp(report, language)];
+    let all = [
+        scans(report, language),
+        text,
+        mute(report, language),
+        unread::udp(report, language),
+        quic::encrypted(report, language),
+    ];
     Part::plain(Paint::Bold, language.sentences(&all))
 }
 

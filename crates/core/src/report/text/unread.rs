@@ -30,12 +30,14 @@ pub(super) fn warn_of_tunnels(page: &mut Page<'_>, report: &Report) {
 /// has requests, answers and errors of its own, is named.
 pub(super) fn udp(report: &Report, language: Language) -> String {
     let counts = &report.totals.decode_errors;
-    let (unread, read) = (counts.udp_other + counts.sip, counts.tcp + counts.datagrams);
+    let quic = report.quic.short_datagrams;
+    let udp = counts.udp_other.saturating_sub(quic);
+    let (unread, read) = (udp + counts.sip, counts.tcp + counts.datagrams + counts.quic + quic);
     let all = unread + read;
     if unread as f64 <= FEW_SHARE * all as f64 || !report.only.is_empty() {
         return String::new();
     }
-    let all_sip = counts.sip > 0 && counts.udp_other == 0;
+    let all_sip = counts.sip > 0 && udp == 0;
     let sip = (counts.sip > 0 && !all_sip).then_some(counts.sip);
     say!(language, "udp_unread", count = unread, all_sip, sip)
 }
