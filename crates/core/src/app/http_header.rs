@@ -154,7 +154,7 @@ fn is<const N: usize>(line: &[u8], name: &[u8; N]) -> bool {
     written.is_some_and(|written| written == name || written.eq_ignore_ascii_case(name))
 }
 
-/// Splits a request line into method and target (RFC 9112 §3).
+/// Splits a request line into method and target (RFC 9112 §3): a recipient may take several spaces for one.
 #[inline]
 pub(super) fn request_line(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let method_len = line.iter().position(|&byte| !is_method_byte(byte))?;
@@ -168,7 +168,7 @@ pub(super) fn request_line(line: &[u8]) -> Option<(&[u8], &[u8])> {
             rest[last + 1..].starts_with(b"HTTP/1.").then_some(&rest[..last])?
         }
     };
-    (!method.is_empty()).then_some((method, target))
+    (!method.is_empty()).then_some((method, target.trim_ascii()))
 }
 
 /// Returns the status code of a status line (RFC 9112 §4).

@@ -251,7 +251,8 @@ pub(super) fn http_request(prefix: &[u8], _: Hint) -> Verdict {
     };
     let method = &prefix[..space];
     // `GET key` is a Redis inline command: HTTP needs a path, a URI, `*`, or an authority.
-    match prefix.get(space + 1) {
+    // Several spaces divide a request line like one (RFC 9112 §3).
+    match prefix[space..].iter().find(|&&byte| byte != b' ') {
         _ if !METHODS.contains(&method) => Verdict::No,
         None => Verdict::Maybe,
         Some(b'/' | b'*' | b'h' | b'H') => Verdict::Yes,

@@ -7,9 +7,10 @@ use crate::findings::causes::{rules, set_up, syn_flood};
 use crate::findings::client_isolated::IsolatedClients;
 use crate::findings::finding::finding;
 use crate::findings::floors::{Case, Floors, share_of};
+use crate::findings::lossy_access::{self, LossyAccess};
 use crate::findings::mute_hosts::MuteHosts;
 use crate::findings::notes::Noticed;
-use crate::findings::tally::{CauseTally, First, Key, Part, Tally};
+use crate::findings::tally::{CauseTally, Key, Part, Tally};
 use crate::findings::thresholds::TAIL_SHARE;
 use crate::findings::{
     blocked, costs, endpoints, failed_upstream, forward_proxies, harmless_waits, held_by_attempt,
@@ -89,7 +90,7 @@ impl<'a> Faults<'a> {
     }
 
     fn findings(&self, tally: &Tally, wall_ns: u64) -> Vec<Finding> {
-        let parts = by_culprit(&self.major, &tally.firsts);
+        let parts = by_culprit(&self.major, tally);
         let findings = parts.iter().map(|(culprit, parts)| {
             let culprit = if parts.len() > 1 { *culprit } else { parts[0].0.culprit };
             finding(culprit, parts, tally, wall_ns)
@@ -104,7 +105,8 @@ pub(crate) fn confirm(slowest: &mut [SlowExchange], findings: &[Finding]) {
     for one in slowest {
         let concerns = |finding: &&Finding| {
             let shown = finding.evidence_flow.map(|(_, server)| server);
-            finding.culprit.endpoint == one.server || shown == Some(one.server)
+            let of_client = Endpoint { port: 0, ..one.client };
+            [one.server, of_client].contains(&finding.culprit.endpoint) || shown == Some(one.server)
         };
         let is_found =
             |cause: &Cause| findings.iter().filter(concerns).any(|it| it.cause == *cause);
@@ -198,12 +200,14 @@ fn minor_observations(minor: &[Part<'_>], wall_ns: u64) -> Vec<Observation> {
 
 /// Returns the parts of each finding, the greatest first. One resolver delays the exchanges of many
 /// servers, and has to be changed only once.
-fn by_culprit<'a>(faults: &[Part<'a>], firsts: &[First]) -> Vec<(Culprit, Vec<Part<'a>>)> {
-    let (cut_off, mute) = (IsolatedClients::of(faults, firsts), MuteHosts::of(faults));
+fn by_culprit<'a>(faults: &[Part<'a>], tally: &Tally) -> Vec<(Culprit, Vec<Part<'a>>)> {
+    let (cut_off, mute) = (IsolatedClients::of(faults, &tally.firsts), MuteHosts::of(faults));
+    let lossy = LossyAccess::of(tally);
     let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for &(key, cause) in faults {
         let part = (key, cause);
         let culprit = cut_off.culprit(part).or_else(|| mute.culprit(part));
+        let culprit = culprit.or_else(|| lossy.culprit(part));
         let culprit = culprit.unwrap_or_else(|| refusals::culprit(key));
         groups.entry((key.cause, key.sender, culprit)).or_default().push((key, cause));
     }
@@ -237,9 +241,12 @@ fn count_noticed(tally: &mut Tally, report: &Report) {
     let told: HashSet<_> =
         report.findings.iter().map(|it| (it.cause, it.sender, it.culprit)).collect();
     let is_reported = |server: Endpoint, side: Side| {
-        let of_side = tally.causes.of(server).map(|(key, _)| key).filter(|key| key.sender == side);
-        let mut of_side = of_side.filter(|key| key.cause.repeats_or_waits());
-        of_side.any(|key| told.contains(&(key.cause, key.sender, key.culprit)))
+        let of_side = tally.causes.of(server).filter(|(key, _)| key.sender == side);
+        let mut of_side = of_side.filter(|(key, _)| key.cause.repeats_or_waits());
+        of_side.any(|part| {
+            told.contains(&(part.0.cause, part.0.sender, part.0.culprit))
+                || lossy_access::is_reported(part, &report.findings)
+        })
     };
     let mut noticed = Noticed::default();
     for (&server, endpoint) in &tally.endpoints {

@@ -5,7 +5,7 @@ use crate::findings::facts::Facts;
 use crate::findings::floors::share_of;
 use crate::findings::tally::{CauseTally, EndpointTally, Part, Tally};
 use crate::findings::{
-    announced, client_isolated, confidence, facts, mute_hosts, prediction, refusals,
+    announced, client_isolated, confidence, facts, lossy_access, mute_hosts, prediction, refusals,
 };
 use crate::model::{Affected, Culprit, Fact, Finding, Histogram, Role};
 
@@ -87,6 +87,7 @@ fn facts_of(
     }
     facts.extend(refusals::facts(parts));
     facts.extend(client_isolated::facts(culprit, parts));
+    facts.extend(lossy_access::facts(culprit, parts));
     facts.extend(announced::facts(culprit, parts));
     facts.extend(mute_hosts::facts(culprit, parts));
     if culprit.role == Role::Network && culprit.endpoint.address != key.server.address {

@@ -32,6 +32,7 @@ mod held_by_attempt;
 mod left_waiting;
 mod legs;
 mod lookups;
+mod lossy_access;
 mod mute_hosts;
 mod nested;
 mod notes;

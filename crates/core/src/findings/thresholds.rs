@@ -99,6 +99,17 @@ pub const READ_BYTES: u64 = 1 << 16;
 /// not down at the same time, and a client knows few more.
 pub const UNREACHED_HOSTS_MIN: usize = 4;
 
+/// Number of networks from which on losses on the ways to them are those of the client's own network.
+/// Source: the same judgement as that of `UNREACHED_HOSTS_MIN`.
+pub const LOSSY_WAYS_MIN: usize = UNREACHED_HOSTS_MIN;
+
+/// Bits of an IPv4 address by which routers of the internet tell networks apart. Source: RFC 7454
+/// §6.1.3; longer prefixes are not accepted.
+pub const ROUTED_BITS_V4: u32 = 24;
+
+/// The same for IPv6. Source: RFC 7454 §6.1.3.
+pub const ROUTED_BITS_V6: u32 = 48;
+
 /// Connections that a listener accepts within this time were accepted at once, ns. Source:
 /// judgement; a program accepts in a loop, with some work on each connection, and a queue that is
 /// not empty waits for longer work.

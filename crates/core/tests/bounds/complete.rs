@@ -134,7 +134,7 @@ const APART: [(&str, &str); 20] = [
 ];
 
 /// More of these.
-const APART_ALSO: [(&str, &str); 13] = [
+const APART_ALSO: [(&str, &str); 14] = [
     ("app/kind.rs", "words of one kind of request"),
     ("app/listed.rs", "one word"),
     ("app/redis/whole.rs", "one length"),
@@ -142,6 +142,7 @@ const APART_ALSO: [(&str, &str); 13] = [
     ("app/words.rs", "words of one part of a path"),
     ("check/", "packets of the connections that a report names, which has bounds of its own"),
     ("findings/causes/error_responses.rs", "what is shown of one finding"),
+    ("findings/lossy_access.rs", "ways to servers, of which the tally keeps a bounded number"),
     ("keys/", "secrets, which the user gives or a block of a capture; they have a bound"),
     ("model/outcome.rs", "codes of one server"),
     ("state/", "the sockets of one host"),

@@ -35,6 +35,18 @@ fn pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
+fn several_spaces_divide_a_request_line_like_one() {
+    let pushes: &[Push] = &[
+        (C, b"GET     /items  HTTP/1.1\r\n\r\n", 0),
+        (S, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 0),
+    ];
+    let told = "request, [GET /items], header, /request, response, header 200, /response";
+    assert_eq!(story(80, pushes), told);
+    let redis: &[Push] = &[(C, b"GET     key\r\n", 0), (S, b"$-1\r\n", 0)];
+    assert!(!story(6379, redis).contains("header"), "an inline command of Redis");
+}
+
+#[test]
 fn chunks_may_be_split_anywhere() {
     let pushes: &[Push] = &[
         (C, b"GET / HTTP/1.1\n\n", 0),

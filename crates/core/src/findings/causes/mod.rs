@@ -127,6 +127,7 @@ rows! {
         add_up: retransmission_timeout::add_up,
         facts: retransmission_timeout::facts,
         culprit_seen: retransmission_timeout::reporter,
+        counts_clients: true,
     }
     FastRecovery "fast_recovery.md" {
         prove: fast_recovery::prove,
@@ -134,6 +135,7 @@ rows! {
         is_finding: fast_recovery::is_finding,
         count: fast_recovery::count,
         facts: fast_recovery::facts,
+        counts_clients: true,
     }
     SpuriousRetransmission "spurious_retransmission.md" {
         prove: spurious_retransmission::prove,

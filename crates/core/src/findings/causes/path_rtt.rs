@@ -76,13 +76,19 @@ fn facts(finding: &mut Finding, server: Endpoint, endpoint: &EndpointTally, _: &
     if 2 * fetches > exchanges {
         facts.insert("fetches", Fact::Count(fetches));
     }
-    if endpoint.kinds.iter().any(|(kind, _)| STARTTLS.contains(&&**kind)) {
+    let has_starttls = endpoint.kinds.iter().any(|(kind, _)| STARTTLS.contains(&&**kind));
+    if has_starttls {
         facts.insert("starttls", Fact::Text("STARTTLS".into()));
     }
     if connects > 0 {
         facts.insert("connects", Fact::Count(connects));
     }
-    let reconnects = endpoint.clients.reconnects();
+    // A log-in, and what the server says first, ask for nothing that could be asked for at once.
+    let openings = endpoint.kinds.iter().filter(|(kind, _)| OPENINGS.contains(&&***kind));
+    let openings: u64 = openings.map(|(_, group)| group.exchanges).sum();
+    // Where most requests go over a connection that is open, to reuse connections saves little.
+    let opens_often = has_starttls || (connects + openings) * 2 >= exchanges;
+    let reconnects = endpoint.clients.reconnects().filter(|_| opens_often);
     if reconnects.is_some() && connects * 2 >= exchanges {
         let set_up_ns = ledger.of(Owner::Connect) + ledger.of(Owner::Tls);
         let reuse_ns = (ledger.total_ns() - set_up_ns) / exchanges;
@@ -93,9 +99,6 @@ fn facts(finding: &mut Finding, server: Endpoint, endpoint: &EndpointTally, _: &
     if 2 * endpoint.set_ups.closed_idle > endpoint.connections && is_needed {
         facts.insert("closed_idle", Fact::Count(endpoint.set_ups.closed_idle));
     }
-    // A log-in, and what the server says first, ask for nothing that could be asked for at once.
-    let openings = endpoint.kinds.iter().filter(|(kind, _)| OPENINGS.contains(&&***kind));
-    let openings: u64 = openings.map(|(_, group)| group.exchanges).sum();
     let asked = exchanges.saturating_sub(openings);
     // Requests far apart were not waiting for each other, and a proxy of SOCKS sets up one connection by steps.
     let is_of_steps = 2 * endpoint.socks >= endpoint.connections.max(1);

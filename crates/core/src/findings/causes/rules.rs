@@ -43,7 +43,8 @@ pub(in crate::findings) struct Rules {
     pub ruled_out: fn(&CauseTally, Option<&EndpointTally>) -> Option<RuledOut>,
     /// The owner of time at the endpoint that this cause explains: no cost is found in that time.
     pub covers: Option<Owner>,
-    /// `true` if a finding states the number of clients, for causes of single connection attempts.
+    /// `true` if it matters which clients are affected: for causes of single connection attempts, and for
+    /// losses, which may be those of a client's own network.
     pub counts_clients: bool,
     /// Name, in observations, of the event for which exchanges wait.
     pub waits_for: &'static str,

@@ -1,9 +1,9 @@
-//! Clients whose connection attempts one cause at a server affected.
+//! Clients whose connection attempts, or exchanges, one cause at a server affected.
 
 /// Number of clients kept separately; a fault with more clients is not that of a single one.
 pub(super) const CALLERS_MAX: usize = 4;
 
-/// Number of attempts of each affected client. The result does not depend on the order in which
+/// Number of attempts, or of losses, of each affected client. The result does not depend on the order in which
 /// they are added.
 #[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct AffectedClients {

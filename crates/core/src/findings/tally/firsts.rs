@@ -50,6 +50,29 @@ impl First {
         (self.start_ns, self.frame)
     }
 
+    /// The answered first exchange of `client` at `server`.
+    #[cfg(test)]
+    pub(in crate::findings) fn answered(client: [u8; 16], server: Endpoint) -> Self {
+        Self {
+            client,
+            server,
+            start_ns: 0,
+            kind: 0,
+            wall_ns: 0,
+            rested_ns: 0,
+            rtt_base_ns: 0,
+            rtt_server_ns: 0,
+            vantage: Vantage::Client,
+            set_up_again_ns: 0,
+            ignored_ns: 0,
+            answered: true,
+            answered_ns: 0,
+            established: true,
+            is_syn_answered_late: false,
+            frame: FrameId::default(),
+        }
+    }
+
     /// Time of the end of the exchange, ns.
     pub fn end_ns(&self) -> u64 {
         self.start_ns + self.rested_ns + self.wall_ns

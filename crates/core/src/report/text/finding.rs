@@ -110,9 +110,9 @@ pub(super) fn culprit(finding: &Finding, language: Language) -> String {
     let others = endpoint_or_others(&endpoint);
     let at = term(language, &others);
     let id = match finding.culprit.role {
+        Role::Network if finding.facts.iter().any(|(name, _)| *name == "caller") => "network_of",
         // Data that a server had to retransmit was lost on the way from the server.
         Role::Network if is_from_server(finding) => "network_from",
-        Role::Network if finding.facts.iter().any(|(name, _)| *name == "caller") => "network_of",
         Role::Network if finding.facts.iter().any(|(name, _)| *name == "mute_host") => "network_to",
         // A router that identified itself (by ICMP).
         Role::Network if endpoint.port == 0 && endpoint != Endpoint::default() => "network_at",

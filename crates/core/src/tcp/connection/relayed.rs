@@ -94,7 +94,11 @@ fn beyond(whole_ns: u64, path: &Path) -> Option<u64> {
 /// Attributes the way behind a proxy to the path, in an exchange that took it.
 pub(super) fn settle_relay(setup: &Setup, path: &Path, cold: &mut Cold, exchange: &mut Exchange) {
     let Some(beyond_ns) = beyond_ack_ns(setup, path) else { return };
-    if exchange.in_handshake || !exchange.response_seen {
+    if exchange.in_handshake {
+        settle_failed_handshake(beyond_ns, cold, exchange);
+        return;
+    }
+    if !exchange.response_seen {
         return;
     }
     let think = exchange.chains.iter().find(|it| it.cause == Cause::ServerThink);
@@ -116,11 +120,27 @@ pub(super) fn settle_relay(setup: &Setup, path: &Path, cold: &mut Cold, exchange
     }
 }
 
+/// Decides by the server's flights in a TLS handshake that was not completed whether they came over a
+/// proxy: no answer to a request shows it there.
+fn settle_failed_handshake(beyond_ns: u64, cold: &mut Cold, exchange: &mut Exchange) {
+    let Some(chain) = exchange.chains.iter().find(is_flight) else { return };
+    let waited_ns = chain.longest_ns;
+    let relay = &mut cold.get_or_create().relay;
+    *relay = relay.after(waited_ns, waited_ns, beyond_ns);
+    if *relay == Relay::Shown {
+        settle_relayed_handshake(exchange, beyond_ns);
+    }
+}
+
+/// Returns whether `chain` is the time before flights of the server in a TLS handshake.
+fn is_flight(chain: &&Chain) -> bool {
+    chain.cause == Cause::TlsHandshake && chain.sender == Side::Server
+}
+
 /// Takes the way behind a proxy, once for each flight of the server, off the server's own work in
 /// a TLS handshake, which the proxy passes on.
 fn settle_relayed_handshake(exchange: &mut Exchange, beyond_ns: u64) {
-    let of_server = |it: &&mut Chain| it.cause == Cause::TlsHandshake && it.sender == Side::Server;
-    let Some(chain) = exchange.chains.iter_mut().find(of_server) else { return };
+    let Some(chain) = exchange.chains.iter_mut().find(|it| is_flight(&&**it)) else { return };
     let way_ns = beyond_ns.saturating_mul(u64::from(chain.count));
     let ns = match chain.longest_ns <= beyond_ns + variation_ns(beyond_ns) {
         true => chain.ns,

@@ -57,7 +57,11 @@ impl Suspended {
     ) -> Option<bool> {
         let of_first = self.stamp.is_first_answered(ack, self.gap.end_ns, rtt_receiver_ns);
         let acked = sender.space.una_seen() >= self.end;
-        if dsack || of_first && acked { Some(false) } else { (!of_first).then_some(true) }
+        match dsack || of_first && acked {
+            true => Some(false),
+            // An ACK without a timestamp that does not cover the data answers what came before it.
+            false => (!of_first && (acked || !self.stamp.is_unstamped())).then_some(true),
+        }
     }
 
     /// Returns whether `answer`, the first ACK to advance SND.UNA, comes as soon after the

@@ -71,6 +71,11 @@ impl Clients {
         Some(("reconnects", Fact::Count(most)))
     }
 
+    /// Returns whether `client` had an answer.
+    pub(in crate::findings) fn answers(&self, client: [u8; 16]) -> bool {
+        self.0.iter().any(|it| it.address == client && it.answered_ns.is_some())
+    }
+
     /// Returns whether a client opened a connection for a request after the server had closed one of
     /// its connections for idleness.
     pub(in crate::findings) fn needs_closed(&self) -> bool {
