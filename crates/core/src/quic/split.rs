@@ -222,8 +222,8 @@ struct Stall {
 
 impl Stall {
     /// Returns the first one. A client with a token, or one whose Handshake packet arrived, is
-    /// validated. What the client sent has an effect on the packets seen here after `leg_ns`, a round
-    /// trip between vantage and server.
+    /// validated. What the client sent has an effect on the packets seen here after `leg_ns` at the
+    /// latest, a round trip between vantage and server.
     fn of(round: &[Sent], is_validated: bool, leg_ns: u64) -> Option<Self> {
         const FACTOR: u32 = 3;
         let of_client = || round.iter().filter(|it| it.from == Side::Client);
@@ -243,8 +243,8 @@ impl Stall {
             let received_bytes = arrived().fold(0_u32, |sum, it| sum.saturating_add(it.bytes));
             let room = received_bytes.saturating_mul(FACTOR).checked_sub(sent_bytes);
             let is_full = room.is_some_and(|room| room < INITIAL_DATAGRAM_MIN_BYTES);
-            let between = last.time_ns.saturating_add(1)..=next.time_ns;
-            let is_released = of_client().any(|it| between.contains(&effect_ns(it)));
+            let releases = |it: &Sent| it.time_ns <= next.time_ns && effect_ns(it) > last.time_ns;
+            let is_released = of_client().any(releases);
             if is_full && is_released && next.goes_on() {
                 return Some(Self { from, to, received_bytes, sent_bytes });
             }

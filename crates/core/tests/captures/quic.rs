@@ -57,6 +57,9 @@ fn handshakes_agree_with_the_clients_log() {
         assert_eq!(found.is_negotiated, truth.version_first.is_some(), "{name}");
         assert_eq!(found.alpn, ["hq-interop"], "{name}");
         assert_eq!(found.parts.total_ns(), found.wall_ns(), "{name}");
+        // The server sent 3,600 bytes for the 1,200 of the client's first datagram, then nothing for 28 ms.
+        let stopped_at = found.amplification.map(|it| (it.received_bytes, it.sent_bytes));
+        assert_eq!(stopped_at, (name == "longchain").then_some((1200, 3600)), "{name}");
         let wall_ms = found.wall_ns() / 1_000_000;
         assert!(wall_ms.abs_diff(truth.wall_ms) <= TOLERANCE_MS, "{name}: {wall_ms} ms");
         assert_eq!(found.repetitions > 0, truth.repeated_ms > 0, "{name}");
