@@ -236,7 +236,7 @@ fn structure_of_client(message: &[u8]) -> Option<Vec<Range<usize>>> {
         let bytes = message.get(at..at + bytes)?;
         Some(bytes.iter().fold(0, |length, &byte| length << 8 | usize::from(byte)))
     };
-    let mut kept = vec![0..RANDOM_AT];
+    let mut kept: Vec<_> = std::iter::once(0..RANDOM_AT).collect();
     let mut at = RANDOM_AT + RANDOM_BYTES;
     for bytes in [1, 2, 1] {
         kept.push(at..at + bytes);
