@@ -1,5 +1,5 @@
 //! Shared by the tests of all crates: skipping a test, running it alone, measuring on a busy
-//! machine, and directories for files.
+//! machine, directories for files, and the schemas in `docs`.
 //!
 //! A test runs beside others, in its own process and in others, unless it holds [`alone`]. So it uses
 //! names of its own for files, namespaces and ports, and waits for events with generous deadlines.
@@ -15,6 +15,7 @@ use rustix::fs::FlockOperation;
 
 mod folder;
 pub mod http2;
+pub mod schema;
 mod undisturbed;
 pub use folder::Folder;
 pub use undisturbed::undisturbed;

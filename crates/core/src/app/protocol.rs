@@ -4,7 +4,8 @@ macro_rules! protocols {
     ($($(#[$meta:meta])* $protocol:ident = $id:literal { has_sessions: $has_sessions:literal })*) => {
         /// The application protocol of a connection, as far as it was recognised.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Deserialize, serde::Serialize)]
-        pub enum Protocol { $($(#[$meta])* $protocol,)* }
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
+        pub enum Protocol { $($(#[$meta])* #[serde(rename = $id)] $protocol,)* }
 
         impl Protocol {
             /// All protocols.

@@ -18,7 +18,8 @@ vocabulary! {
         /// The connection was closed before the response began.
         Closed = "closed",
         /// Both sides closed and no response came, in a protocol that does not show whether one was
-        /// due: the client may have said goodbye, or its server may have crashed.
+        /// due: the client may have said goodbye, or its server may have crashed. Those that took no
+        /// time are not among the exchanges.
         Unclear = "unclear",
         /// A RST, or an ICMP error in its place, ended the exchange.
         Reset = "reset",

@@ -18,12 +18,12 @@ pub struct Clocks {
 }
 
 /// Packets of one direction between two places.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Crossing {
     /// Packets seen at both places, as counted at the sender's place.
     pub packets: u64,
-    /// Packets with data, or of the handshake, seen at the sender's place and not at the
-    /// receiver's.
+    /// Packets with data, SYN, FIN or RST, seen at the sender's place and not at the receiver's.
     pub lost_packets: u64,
     /// Payload bytes of the lost packets.
     pub lost_bytes: u64,
@@ -33,6 +33,7 @@ pub struct Crossing {
     /// capture there, or a host between the two sent them.
     pub appeared_packets: u64,
     /// Packets seen at one place before the capture of the other began or after it ended.
+    #[serde(skip)]
     pub uncovered_packets: u64,
 }
 

@@ -6,6 +6,8 @@ use crate::wire::Endpoint;
 
 /// The result of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The client went on with 1-RTT packets, or with Handshake packets if no others were captured.
     Completed,
@@ -40,6 +42,8 @@ impl Outcome {
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize,
 )]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Part {
     /// Round trips between client and server that every handshake needs.
     Path,

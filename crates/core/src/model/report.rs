@@ -192,6 +192,8 @@ pub struct Totals {
 
 /// The place at which a capture was taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Vantage {
     /// Too few handshakes or round trips to decide.
     #[default]
@@ -216,6 +218,7 @@ impl Vantage {
 
 /// Percentiles of exchange latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Latency {
     /// The median, ns.
     pub p50_ns: u64,
@@ -299,6 +302,7 @@ pub struct Culprit {
 
 /// Numbers of affected exchanges and connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Affected {
     /// Number of exchanges with this cause.
     pub exchanges: u64,
@@ -363,6 +367,7 @@ pub struct RuledOut {
 
 /// Counts of findings in captures whose cause is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Judged {
     /// Number of findings that were right.
     pub right: u64,
@@ -419,8 +424,10 @@ pub struct Finding {
 
 /// Concurrent requests. A finding under load counts the exchanges of the load and their time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Load {
     /// Number of concurrent connections.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub connections: u64,
     /// Wall time of all captured exchanges of the load, ns.
     pub wall_ns: u64,
@@ -536,6 +543,7 @@ impl ConnectionReport {
 
 /// One direction of a connection, with tcptrace's labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DirectionReport {
     /// Number of packets.
     pub packets: u64,

@@ -1,11 +1,12 @@
 //! Enumerations with public ids: ledger owners, roles, classes. The ids never change meaning.
 
-/// Declares an enumeration whose values have public ids.
+/// Declares an enumeration whose values have public ids, as which they are serialised.
 macro_rules! vocabulary {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $id:literal,)* }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize, serde::Serialize)]
-        pub enum $name { $($(#[$doc])* $variant,)* }
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
+        pub enum $name { $($(#[$doc])* #[serde(rename = $id)] $variant,)* }
 
         impl $name {
             /// All values, in declaration order.
@@ -89,7 +90,9 @@ vocabulary! {
 }
 
 /// The class of a finding: a fault, or simply a cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Class {
     /// Something is wrong and someone can change it.
     Fault,

@@ -2,22 +2,36 @@
 //!
 //! Names are those of the model. Times are integers in nanoseconds; times since the epoch exceed
 //! 2⁵³, so readers must not parse them as doubles.
+//!
+//! The schema is made of these types, its descriptions of their doc comments: those of the fields are
+//! for readers of the JSON.
 
+mod connection;
 mod finding;
+mod input;
 mod join;
 mod quic;
+#[cfg(test)]
+mod schema;
+mod totals;
 
-use self::finding::{FindingView, MadeView};
+pub(super) use self::input::link_type;
+
+use self::connection::{ConnectionView, EndpointReportView};
+use self::finding::{ExperimentView, FindingView};
+use self::input::InputView;
+use self::join::JoinView;
+use self::quic::QuicView;
+use self::totals::{LedgerView, TotalsView};
 use super::phrases;
 use super::{Ladder, Step};
-use crate::capture::{FrameId, InputSummary, LinkType};
+use crate::capture::FrameId;
 use crate::model::units::endpoint;
 use crate::model::{
-    Checked, ConnectionReport, DirectionReport, EndpointReport, Fact, Language, Latency, Ledger,
-    Observation, OutcomeKind, Outcomes, Owner, Report, SCHEMA_VERSION, Verdict, vantage_id,
+    Checked, Fact, Language, Latency, Observation, Report, SCHEMA_VERSION, Verdict,
 };
-use crate::wire::Side;
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use crate::wire::Endpoint;
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -84,7 +98,7 @@ struct Both<'a, T> {
 pub fn ladder(ladder: &Ladder) -> Value {
     let step = |step: &super::LadderStep| match &step.step {
         Step::Segment { from, frame, label } => json!({
-            "time_ns": step.time_ns, "step": "segment", "from": side(*from),
+            "time_ns": step.time_ns, "step": "segment", "from": from,
             "frame": frame.number(), "label": label.text(Language::English),
         }),
         Step::Gap { duration_ns, owner, cause, beyond } => json!({
@@ -103,39 +117,70 @@ pub fn ladder(ladder: &Ladder) -> Value {
     })
 }
 
-#[derive(serde::Serialize)]
+/// The whole report.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct View<'a> {
+    /// Version of this contract.
+    #[cfg_attr(test, schemars(extend("const" = SCHEMA_VERSION)))]
     schema_version: u32,
+    /// Version of tcpwhy.
     tool_version: &'a str,
+    /// The input was not read to its end: this is what was known until then.
     interrupted: bool,
+    /// What the text report says first: a text for the finding that leads, or that there is none, and
+    /// one for what takes the greatest part of the time besides.
+    #[cfg_attr(test, schemars(length(min = 1)))]
     answer: Vec<String>,
+    /// The stretch of time that a report of `watch` covers; absent from reports on files.
+    /// `connections` tell of each connection since it was first captured.
     #[serde(skip_serializing_if = "Option::is_none")]
     window: Option<WatchedView>,
+    /// The files read, in time order by one clock.
     inputs: Vec<InputView<'a>>,
+    /// Counts over the whole input.
     totals: TotalsView<'a>,
+    /// Wall time of all exchanges by owner.
     ledger: LedgerView<'a>,
+    /// Latency of all exchanges.
     latency: Latency,
+    /// The latency of all exchanges as pairs of a duration and how many took so long, ascending;
+    /// durations are kept to within 0.8 %.
+    #[cfg_attr(test, schemars(with = "Vec<(u64, std::num::NonZeroU64)>"))]
     latency_histogram: Vec<(u64, u64)>,
-    endpoints: Vec<EndpointView<'a>>,
+    /// Per server endpoint, most wall time first.
+    endpoints: Vec<EndpointReportView<'a>>,
+    /// How many were left out of endpoints.
     endpoints_omitted: u64,
+    /// Faults, then costs, each by lost time; faults without lost time by severity. A cost that takes
+    /// half of the time or more comes first where every fault takes less than 1 % of the time and
+    /// meets less than 1 % of the exchanges and connections.
     findings: Vec<FindingView<'a>>,
+    /// What was noticed and is no finding, or limits the report.
     observations: Vec<ObservationView<'a>>,
+    /// The worst first; bounded unless --all.
     connections: Vec<ConnectionView<'a>>,
+    /// How many were left out of connections.
     connections_omitted: u64,
+    /// Connections of QUIC; absent without any. What is behind a handshake is encrypted and in no
+    /// finding.
     #[serde(skip_serializing_if = "Option::is_none")]
-    quic: Option<Value>,
+    quic: Option<QuicView<'a>>,
+    /// Experiments that were made, in their order; absent where none was.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    experiments: Vec<MadeView>,
+    #[cfg_attr(test, schemars(length(min = 1)))]
+    experiments: Vec<ExperimentView>,
+    /// Only where the input shows the same traffic at two places. Connections that both saw are
+    /// counted once, and times are told by the clock of place 1.
     #[serde(skip_serializing_if = "Option::is_none")]
-    join: Option<Value>,
+    join: Option<JoinView>,
+    /// Each claim of the report, compared with the packets; absent unless asked for (--check).
     #[serde(skip_serializing_if = "Option::is_none")]
     checked: Option<Vec<CheckedView<'a>>>,
 }
 
 impl<'a> View<'a> {
     fn of(report: &'a Report, tool_version: &'a str) -> Self {
-        let totals = &report.totals;
-        let errors = totals.decode_errors.errors().map(|(kind, count)| (kind.name(), count));
         Self {
             schema_version: SCHEMA_VERSION,
             tool_version,
@@ -147,26 +192,11 @@ impl<'a> View<'a> {
                 sampled_share: it.sampled_share,
             }),
             inputs: report.inputs.iter().map(|it| InputView::of(it, report)).collect(),
-            totals: TotalsView {
-                connections: totals.connections,
-                exchanges: totals.exchanges,
-                outcomes: OutcomesView(&totals.outcomes),
-                lookups: totals.lookups,
-                segments: totals.segments,
-                wall_ns: totals.wall_ns,
-                first_ns: totals.first_ns,
-                last_ns: totals.last_ns,
-                window: totals
-                    .window
-                    .map(|it| WindowView { from_ns: it.from_ns, until_ns: it.until_ns }),
-                vantage: vantage_id(totals.vantage),
-                vantage_from_padding: totals.vantage_from_padding,
-                decode_errors: errors.collect(),
-            },
+            totals: TotalsView::of(&report.totals),
             ledger: LedgerView(&report.ledger),
             latency: report.latency,
             latency_histogram: report.latency_histogram.points().collect(),
-            endpoints: report.endpoints.iter().map(EndpointView::of).collect(),
+            endpoints: report.endpoints.iter().map(EndpointReportView::of).collect(),
             endpoints_omitted: report.endpoints_omitted,
             findings: report.findings.iter().map(|it| FindingView::of(it, report)).collect(),
             observations: report
@@ -179,283 +209,151 @@ impl<'a> View<'a> {
                 .map(|(number, it)| ConnectionView::of(number, it, report))
                 .collect(),
             connections_omitted: report.connections_omitted,
-            quic: quic::sums(&report.quic),
-            experiments: report.experiments.iter().map(MadeView::of).collect(),
-            join: report.join.as_ref().map(join::join),
+            quic: QuicView::of(&report.quic),
+            experiments: report.experiments.iter().map(ExperimentView::of).collect(),
+            join: report.join.as_ref().map(JoinView::of),
             checked: report.checked.as_ref().map(|it| it.iter().map(CheckedView::of).collect()),
         }
     }
 }
 
 /// A claim that was compared with the packets.
-#[derive(serde::Serialize)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct CheckedView<'a> {
+    /// The place in findings of the one that makes the claim; null: the report as a whole.
     finding: Option<usize>,
+    /// What is claimed.
     claim: &'a str,
-    verdict: &'static str,
+    /// Whether the packets agree.
+    verdict: Agreement,
+    /// What the packets show in its place, or why they cannot show it; absent where it holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<&'a str>,
+}
+
+/// Whether packets agree with a claim.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+enum Agreement {
+    Holds,
+    False,
+    Undecided,
 }
 
 impl<'a> CheckedView<'a> {
     fn of(checked: &'a Checked) -> Self {
         let (verdict, why) = match &checked.verdict {
-            Verdict::Holds => ("holds", None),
-            Verdict::False(why) => ("false", Some(why.as_str())),
-            Verdict::Undecided(why) => ("undecided", Some(*why)),
+            Verdict::Holds => (Agreement::Holds, None),
+            Verdict::False(why) => (Agreement::False, Some(why.as_str())),
+            Verdict::Undecided(why) => (Agreement::Undecided, Some(*why)),
         };
         Self { finding: checked.finding, claim: &checked.claim, verdict, why }
     }
 }
 
 /// The time that a report of a watched system covers.
-#[derive(serde::Serialize)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WatchedView {
+    /// Capture time of the first frame, nanoseconds since the Unix epoch.
     first_ns: u64,
+    /// Capture time of the last frame, nanoseconds since the Unix epoch.
     last_ns: u64,
+    /// Share of the connections that were captured. A connection is captured whole or not at all.
+    #[cfg_attr(test, schemars(extend("exclusiveMinimum" = 0, "maximum" = 1)))]
     sampled_share: f64,
 }
 
-#[derive(serde::Serialize)]
-struct InputView<'a> {
-    path: &'a str,
-    packets: u64,
-    bytes: u64,
-    first_ns: Option<u64>,
-    last_ns: Option<u64>,
-    link_type: String,
-    problems: Vec<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    place: Option<u8>,
-}
-
-impl<'a> InputView<'a> {
-    fn of(input: &'a InputSummary, report: &Report) -> Self {
-        let names: Vec<String> = input.link_types.iter().copied().map(link_type).collect();
-        let problem = |problem: &crate::capture::Problem| {
-            json!({
-                "kind": problem.kind(),
-                "what": problem.to_string(),
-                "loses_frames": problem.loses_frames(),
-            })
-        };
-        Self {
-            path: &input.path,
-            packets: input.packets,
-            bytes: input.bytes,
-            first_ns: input.first_ns,
-            last_ns: input.last_ns,
-            link_type: names.join(","),
-            problems: input.problems.iter().map(problem).collect(),
-            place: report.join.as_ref().map(|_| 1 + u8::from(input.site.is_second)),
-        }
-    }
-}
-
-/// Returns the registered name in lower case; `linktype_<number>` for link types that are not
-/// supported.
-pub(super) fn link_type(link: LinkType) -> String {
-    let name = match link {
-        LinkType::NULL => "null",
-        LinkType::ETHERNET => "ethernet",
-        LinkType::PPP => "ppp",
-        LinkType::FDDI => "fddi",
-        LinkType::RAW_BSD | LinkType::RAW => "raw",
-        LinkType::PPP_HDLC => "ppp_hdlc",
-        LinkType::CISCO_HDLC => "c_hdlc",
-        LinkType::PPI => "ppi",
-        LinkType::NFLOG => "nflog",
-        LinkType::PPP_ETHER => "ppp_ether",
-        LinkType::LOOP => "loop",
-        LinkType::LINUX_SLL => "linux_sll",
-        LinkType::IPV4 => "ipv4",
-        LinkType::IPV6 => "ipv6",
-        LinkType::LINUX_SLL2 => "linux_sll2",
-        LinkType(number) => return format!("linktype_{number}"),
-    };
-    name.into()
-}
-
-#[derive(serde::Serialize)]
-struct TotalsView<'a> {
-    connections: u64,
-    exchanges: u64,
-    outcomes: OutcomesView<'a>,
-    lookups: u64,
-    segments: u64,
-    wall_ns: u64,
-    first_ns: u64,
-    last_ns: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    window: Option<WindowView>,
-    vantage: &'static str,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    vantage_from_padding: bool,
-    decode_errors: BTreeMap<&'static str, u64>,
-}
-
-#[derive(serde::Serialize)]
-struct WindowView {
-    from_ns: u64,
-    until_ns: u64,
-}
-
-/// All owners in declaration order, including those without time.
-struct LedgerView<'a>(&'a Ledger);
-
-impl Serialize for LedgerView<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(Owner::ALL.len()))?;
-        for &owner in Owner::ALL {
-            map.serialize_entry(owner.id(), &self.0.of(owner))?;
-        }
-        map.end()
-    }
-}
-
-/// The number of exchanges by outcome, all in declaration order, and of errors by code.
-struct OutcomesView<'a>(&'a Outcomes);
-
-impl Serialize for OutcomesView<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(OutcomeKind::ALL.len() + 1))?;
-        for &kind in OutcomeKind::ALL {
-            map.serialize_entry(kind.id(), &self.0.of(kind))?;
-        }
-        let codes = self.0.codes().into_iter().map(|(code, count)| (code.to_string(), count));
-        map.serialize_entry("codes", &codes.collect::<BTreeMap<_, _>>())?;
-        map.end()
-    }
-}
-
-#[derive(serde::Serialize)]
-struct EndpointView<'a> {
-    endpoint: String,
-    software: Option<&'a str>,
-    protocol: &'static str,
-    connections: u64,
-    exchanges: u64,
-    ledger: LedgerView<'a>,
-    latency: Latency,
-    outcomes: OutcomesView<'a>,
-    kinds: Vec<Value>,
-}
-
-impl<'a> EndpointView<'a> {
-    fn of(at: &'a EndpointReport) -> Self {
-        let kinds = at.kinds.iter().map(|kind| {
-            json!({
-                "kind": kind.kind, "exchanges": kind.exchanges, "latency": kind.latency,
-                "outcomes": OutcomesView(&kind.outcomes),
-            })
-        });
-        Self {
-            endpoint: endpoint(&at.endpoint),
-            software: at.software.as_deref(),
-            protocol: at.protocol.id(),
-            connections: at.connections,
-            exchanges: at.exchanges,
-            ledger: LedgerView(&at.ledger),
-            latency: at.latency,
-            outcomes: OutcomesView(&at.outcomes),
-            kinds: kinds.collect(),
-        }
-    }
-}
-
-#[derive(serde::Serialize)]
+/// What was noticed.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ObservationView<'a> {
+    /// An id of the message table.
     id: &'static str,
+    /// In words.
     what: String,
+    /// Whether it limits what the report can say.
     limits: bool,
-    facts: BTreeMap<&'static str, Value>,
+    facts: FactsView<'a>,
+    /// Some frames that show it.
     frames: Vec<FrameView<'a>>,
 }
 
-#[derive(serde::Serialize)]
+/// A frame of an input.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FrameView<'a> {
+    /// 1-based number in its file, as Wireshark counts.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     frame: u64,
+    /// The input's path.
     file: &'a str,
+}
+
+impl<'a> FrameView<'a> {
+    fn of(frame: FrameId, report: &'a Report) -> Self {
+        Self { frame: frame.number(), file: file(frame, report) }
+    }
 }
 
 impl<'a> ObservationView<'a> {
     fn of(observation: &'a Observation, report: &'a Report) -> Self {
         let (limits, what) = phrases::observation(observation, Language::English);
-        let frame =
-            |frame: &FrameId| FrameView { frame: frame.number(), file: file(*frame, report) };
         Self {
             id: observation.id,
             what,
             limits,
-            facts: facts(&observation.facts),
-            frames: observation.frames.iter().map(frame).collect(),
+            facts: FactsView::of(&observation.facts),
+            frames: observation.frames.iter().map(|it| FrameView::of(*it, report)).collect(),
         }
     }
 }
 
-#[derive(serde::Serialize)]
-struct ConnectionView<'a> {
-    number: u64,
-    client: String,
-    server: String,
-    protocol: &'static str,
-    first_frame: FrameView<'a>,
-    first_ns: u64,
-    last_ns: u64,
-    vantage: &'static str,
-    rtt_min_ns: u64,
-    exchanges: u64,
-    ledger: LedgerView<'a>,
-    lost_ns: u64,
-    client_to_server: DirectionReport,
-    server_to_client: DirectionReport,
-}
+/// ADDRESS:PORT or `[ADDRESS]:PORT`; without a port where any is meant.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct EndpointView(String);
 
-impl<'a> ConnectionView<'a> {
-    fn of(number: u64, connection: &'a ConnectionReport, report: &'a Report) -> Self {
-        Self {
-            number,
-            client: endpoint(&connection.client),
-            server: endpoint(&connection.server),
-            protocol: connection.protocol.id(),
-            first_frame: FrameView {
-                frame: connection.first_frame.number(),
-                file: file(connection.first_frame, report),
-            },
-            first_ns: connection.first_ns,
-            last_ns: connection.last_ns,
-            vantage: vantage_id(connection.vantage),
-            rtt_min_ns: connection.rtt_min_ns,
-            exchanges: connection.exchanges,
-            ledger: LedgerView(&connection.ledger),
-            lost_ns: connection.lost_ns,
-            client_to_server: connection.client_to_server,
-            server_to_client: connection.server_to_client,
-        }
+impl EndpointView {
+    fn of(at: &Endpoint) -> Self {
+        Self(endpoint(at))
     }
 }
 
-/// Returns facts as plain numbers, since their names contain the unit.
-fn facts(facts: &[(&'static str, Fact)]) -> BTreeMap<&'static str, Value> {
-    let value = |fact: &Fact| match fact {
-        Fact::Ns(number) | Fact::Bytes(number) | Fact::BitsPerSecond(number) => json!(number),
-        Fact::Count(number) => json!(number),
-        Fact::Share(share) => json!(unit(*share)),
-        Fact::Text(text) => json!(text),
-    };
-    facts.iter().map(|(name, fact)| (*name, value(fact))).collect()
+/// Values behind the words; the unit is the last word of the name.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FactsView<'a>(BTreeMap<&'static str, FactView<'a>>);
+
+/// A plain number or text, since its name contains the unit.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+enum FactView<'a> {
+    Whole(u64),
+    Share(f64),
+    Text(&'a str),
+}
+
+impl<'a> FactsView<'a> {
+    fn of(facts: &'a [(&'static str, Fact)]) -> Self {
+        let value = |fact: &'a Fact| match fact {
+            Fact::Ns(number)
+            | Fact::Bytes(number)
+            | Fact::BitsPerSecond(number)
+            | Fact::Count(number) => FactView::Whole(*number),
+            Fact::Share(share) => FactView::Share(unit(*share)),
+            Fact::Text(text) => FactView::Text(text),
+        };
+        Self(facts.iter().map(|(name, fact)| (*name, value(fact))).collect())
+    }
 }
 
 /// Limits a share to 0..1; JSON cannot represent NaN.
 fn unit(share: f64) -> f64 {
     if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) }
-}
-
-fn side(side: Side) -> &'static str {
-    match side {
-        Side::Client => "client",
-        Side::Server => "server",
-    }
 }
 
 fn file(frame: FrameId, report: &Report) -> &str {

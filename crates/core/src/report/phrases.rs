@@ -32,11 +32,12 @@ pub struct Phrases {
 
 /// One change that removes a cause.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Fix {
     /// The program, host or setting to change.
     #[serde(rename = "where")]
     pub place: String,
-    /// The change.
+    /// The change; code stands in backquotes.
     pub change: String,
     /// The effect of the change.
     pub effect: String,

@@ -16,6 +16,8 @@ use std::ops::{Index, IndexMut};
     serde::Deserialize,
     serde::Serialize,
 )]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Side {
     /// The side that sent the SYN.
     #[default]

@@ -1,0 +1,78 @@
+//! `docs/report.schema.json` is the schema of these types. The members that the program adds are of its
+//! tests.
+
+use super::View;
+use super::totals::{LedgerView, OutcomesView};
+use crate::model::{OutcomeKind, Owner};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use tcpwhy_testing::schema::Document;
+
+#[test]
+fn the_schema_of_reports_is_that_of_the_types() {
+    let document = Document {
+        name: "report",
+        title: "tcpwhy report",
+        description: "What tcpwhy --json prints, schema version 1. All times are integers of \
+            nanoseconds; those since the epoch exceed 2^53.",
+        members_of_others: &["watch", "doctor"],
+    };
+    document.publish::<View<'static>>();
+}
+
+impl JsonSchema for LedgerView<'_> {
+    fn schema_name() -> Cow<'static, str> {
+        "LedgerView".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let ids = Owner::ALL.iter().map(|it| it.id());
+        let times: Map<_, _> = ids
+            .clone()
+            .map(|id| (id.to_owned(), generator.subschema_for::<u64>().to_value()))
+            .collect();
+        json_schema!({
+            "type": "object",
+            "description": "Wall time by owner, nanoseconds.",
+            "required": ids.collect::<Vec<_>>(),
+            "properties": times,
+        })
+    }
+}
+
+impl JsonSchema for OutcomesView<'_> {
+    fn schema_name() -> Cow<'static, str> {
+        "OutcomesView".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let kinds = OutcomeKind::json_schema(generator).to_value();
+        let described = kinds["oneOf"].as_array().expect("kinds with doc comments");
+        let mut count = |kind: &Value| {
+            let mut count = generator.subschema_for::<u64>();
+            count.insert("description".into(), kind["description"].clone());
+            count.to_value()
+        };
+        let id = |kind: &Value| kind["const"].as_str().expect("an id").to_owned();
+        let mut counts: Map<_, _> = described.iter().map(|it| (id(it), count(it))).collect();
+        let mut codes = generator.subschema_for::<BTreeMap<String, NonZeroU64>>();
+        codes.insert(
+            "description".into(),
+            json!(
+                "Number of errors by code: 503, gRPC 14, SQLSTATE 42P01, MySQL 1146, WRONGTYPE, \
+                 alert handshake_failure."
+            ),
+        );
+        counts.insert("codes".into(), codes.to_value());
+        let required = OutcomeKind::ALL.iter().map(|it| it.id()).chain(["codes"]);
+        json_schema!({
+            "type": "object",
+            "description": "Number of exchanges by how they ended.",
+            "required": required.collect::<Vec<_>>(),
+            "properties": counts,
+        })
+    }
+}
