@@ -102,7 +102,8 @@ pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
     let (compared, runs) = compared(asked, state.as_ref(), interrupted)?;
     let aside = page.as_ref().is_some_and(Written::is_standard_output);
     if let Some(page) = page {
-        let mut value = comparison::to_json(&compared, env!("CARGO_PKG_VERSION"));
+        let value = comparison::to_json(&compared, env!("CARGO_PKG_VERSION"));
+        let mut value = serde_json::to_value(value)?;
         value["sentences"] = comparison::sentences(&compared);
         let language = spoken::language(asked.spoken);
         page.finish_with(render(&document(&runs, Some(&value), Some(language))).as_bytes())?;

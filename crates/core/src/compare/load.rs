@@ -28,16 +28,20 @@ struct Port {
 
 /// Requests that only one of two runs has.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OnlyIn {
     /// The run that has these requests, `before` or `after`.
+    #[cfg_attr(test, schemars(extend("enum" = ["before", "after"])))]
     pub run: &'static str,
     /// Port of their servers.
     pub port: u16,
     /// Kind of the requests; `None` if the other run has nothing on this port.
     pub kind: Option<String>,
     /// Number of exchanges of this kind in this run.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub exchanges: u64,
     /// Number of all exchanges in this run.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub of_exchanges: u64,
 }
 

@@ -9,8 +9,10 @@ const NEEDED_MAX: u64 = 1_000_000;
 /// A percentile that differs, although the number of exchanges does not make the difference
 /// significant.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Look {
     /// The point of the distribution, 0 to 1.
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub quantile: f64,
     /// Value before the change, ns.
     pub before_ns: u64,

@@ -28,7 +28,7 @@ pub struct Measured {
 }
 
 /// The compared parts of a finding; findings of the same cause and role count as one.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Id of the cause.
     pub cause: String,
@@ -39,7 +39,6 @@ pub struct Found {
     /// Cost of the finding, ns.
     pub lost_ns: u64,
     /// Latency predicted without it, if that is one of all exchanges of the run.
-    #[serde(skip)]
     pub without: Option<Prediction>,
 }
 

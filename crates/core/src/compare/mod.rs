@@ -59,6 +59,7 @@ impl Default for Options {
 
 /// The change of the latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Typical or slow exchanges take less time, and none take more.

@@ -7,6 +7,7 @@ use crate::model::units;
 
 /// The prediction for the only fault that is gone.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Outlook {
     /// Id of the cause.
     pub cause: String,
@@ -18,6 +19,7 @@ pub struct Outlook {
 
 /// An interval that was predicted, and the value that was measured, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Predicted {
     /// Lower end.
     pub least_ns: u64,

@@ -11,24 +11,30 @@ const EXACT_MAX: u64 = 60;
 
 /// Result of comparing two samples: which is longer, how significantly, and by how much.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Ranks {
     /// Mann and Whitney's U: number of pairs in which the duration after is longer; equal ones
     /// count half.
+    #[cfg_attr(test, schemars(range(min = 0)))]
     pub u: f64,
     /// Number of pairs of a duration before and one after.
     pub pairs: f64,
     /// Two-sided probability of a U at least as far from the middle if nothing has changed.
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub p_value: f64,
-    /// `p_value` was computed exactly, not approximated.
+    /// `p_value` was computed exactly, over all ways to deal the durations out, ties included; otherwise
+    /// it is the normal approximation, corrected for ties.
     pub exact: bool,
     /// Probability that an exchange after takes longer than one before, less the probability that
-    /// it takes less time: −1 if all are faster, 1 if all are slower.
+    /// it takes less time (Cliff): −1 if all are faster, 1 if all are slower.
+    #[cfg_attr(test, schemars(range(min = -1, max = 1)))]
     pub cliffs_delta: f64,
-    /// Interval of `cliffs_delta` with [`CONFIDENCE`]; `None` for a single exchange.
+    /// Interval of `cliffs_delta` with probability [`CONFIDENCE`]; `None` for a single exchange.
     pub cliffs_delta_interval: Option<[f64; 2]>,
-    /// Median of all differences between a duration after and one before, ns.
+    /// Median of all differences between a duration after and one before, ns (Hodges
+    /// and Lehmann).
     pub shift_ns: i64,
-    /// Interval of `shift_ns` with [`CONFIDENCE`]; `None` if there are too few differences to bound
+    /// Interval of `shift_ns` with probability [`CONFIDENCE`]; `None` if there are too few differences to bound
     /// it.
     pub shift_interval_ns: Option<[i64; 2]>,
 }

@@ -4,14 +4,18 @@ use super::Sample;
 
 /// The slow end of two samples from one point of their common distribution on.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Tail {
     /// The point: this share of the durations of both samples is at most `threshold_ns`.
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub quantile: f64,
     /// Shortest time that counts as slow, ns.
     pub threshold_ns: u64,
     /// Share of the exchanges before the change that take at least this long, 0 to 1.
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub before_share: f64,
     /// Share of the exchanges after the change that take at least this long, 0 to 1.
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub after_share: f64,
     /// The quantile of the exchanges before, ns.
     pub before_ns: u64,
@@ -19,6 +23,7 @@ pub struct Tail {
     pub after_ns: u64,
     /// Probability of shares at least as far apart if nothing has changed (Fisher's exact test,
     /// twice the lesser side).
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub p_value: f64,
 }
 
