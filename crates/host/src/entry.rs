@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use tcpwhy_core::model::Cause;
 
 /// Layer of the host, from the program down to the cable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
     /// Settings and limits of programs, name resolution.
@@ -40,13 +41,17 @@ impl Layer {
 
 /// Evidence that an entry explains a symptom.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[cfg_attr(feature = "schemas", schemars(rename = "EntryEvidence"))]
 pub enum Evidence {
     /// A kernel counter grew during the sample.
     Counter {
-        /// `TABLE.COUNTER`, as the kernel spells both.
+        /// `TABLE.COUNTER`, as the kernel spells both; `NAME.COUNTER` of an interface;
+        /// `cpu.stat.COUNTER` of a control group.
         counter: String,
         /// The increase.
+        #[cfg_attr(feature = "schemas", schemars(range(min = 1)))]
         grew_by: u64,
         /// Length of the sample, ns.
         over_ns: u64,
@@ -59,9 +64,9 @@ pub enum Evidence {
     /// A finding of the report that was passed.
     Report {
         /// Number of the finding in the report, from 1.
+        #[cfg_attr(feature = "schemas", schemars(range(min = 1)))]
         finding: usize,
         /// Cause of the finding.
-        #[serde(serialize_with = "id", deserialize_with = "cause")]
         cause: Cause,
         /// Headline of the finding.
         headline: String,
@@ -70,6 +75,7 @@ pub enum Evidence {
 
 /// Recommended change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Change {
     /// Description of the change for a reader.
     pub what: String,
@@ -95,6 +101,7 @@ pub enum Rank {
 
 /// One line of the audit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Entry {
     /// Id of the check that made it.
     pub check: Cow<'static, str>,
@@ -106,37 +113,15 @@ pub struct Entry {
     pub value: String,
     /// Reason why it matters.
     pub why: String,
-    /// The causes that it explains now; none: it explains no present symptom.
-    #[serde(serialize_with = "ids", deserialize_with = "causes")]
+    /// The causes that it explains now. None with evidence: the drops are the symptom themselves.
     pub explains: Vec<Cause>,
-    /// The evidence for the entry.
+    /// What shows it; none: it explains no present symptom.
     pub evidence: Vec<Evidence>,
     /// Recommended change; `None` if none is needed on this host.
     pub change: Option<Change>,
     /// How directly it explains the symptom.
     #[serde(skip)]
     pub rank: Rank,
-}
-
-fn id<S: Serializer>(cause: &Cause, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(cause.id())
-}
-
-fn ids<S: Serializer>(causes: &[Cause], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(causes.iter().map(|cause| cause.id()))
-}
-
-fn cause<'de, D: Deserializer<'de>>(from: D) -> Result<Cause, D::Error> {
-    of_id(&String::deserialize(from)?)
-}
-
-fn causes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Cause>, D::Error> {
-    let ids = Vec::<String>::deserialize(from)?;
-    ids.iter().map(|id| of_id(id)).collect()
-}
-
-fn of_id<E: serde::de::Error>(id: &str) -> Result<Cause, E> {
-    Cause::from_id(id).ok_or_else(|| E::custom(format!("no cause is called {id}")))
 }
 
 impl Entry {

@@ -71,6 +71,7 @@ pub struct Facts {
 
 /// Something that could not be read, and what it takes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Unread {
     /// The fact that could not be read.
     pub what: String,

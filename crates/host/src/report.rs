@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use tcpwhy_core::model::Cause;
 
 /// The fields of a report that are read.
@@ -49,6 +49,7 @@ pub enum ReportError {
 
 /// Location of a finding's culprit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Whose {
     /// On this host: its address is one of the audited namespace.
@@ -61,11 +62,12 @@ pub enum Whose {
 
 /// A finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// Number of the finding in the report, from 1.
+    #[cfg_attr(feature = "schemas", schemars(range(min = 1)))]
     pub finding: usize,
     /// The cause of the finding.
-    #[serde(serialize_with = "id")]
     pub cause: Cause,
     /// The headline of the finding.
     pub headline: String,
@@ -84,10 +86,6 @@ pub struct Finding {
     pub whose: Whose,
     /// `true` if an entry of the audit explains it.
     pub is_explained: bool,
-}
-
-fn id<S: Serializer>(cause: &Cause, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(cause.id())
 }
 
 impl Finding {

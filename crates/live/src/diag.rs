@@ -29,6 +29,7 @@ const BUFFER_BYTES: usize = 128 << 10;
 
 /// A state of TCP (RFC 9293 §3.3.2), by the kernel's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum TcpState {
@@ -37,12 +38,14 @@ pub enum TcpState {
     /// A SYN was sent, and has no answer yet.
     SynSent = 2,
     /// A SYN has arrived and its SYN-ACK is not acknowledged: a half-open connection.
+    #[cfg_attr(feature = "schemas", schemars(skip))]
     SynReceived = 3,
     /// This side has closed; its FIN is not acknowledged.
     FinWait1 = 4,
     /// This side has closed; its FIN is acknowledged.
     FinWait2 = 5,
     /// Closed on both sides; waits for late segments.
+    #[cfg_attr(feature = "schemas", schemars(skip))]
     TimeWait = 6,
     /// Closed.
     Close = 7,
@@ -126,6 +129,7 @@ pub struct Entry {
 
 /// Memory of a socket (`SK_MEMINFO_VARS`), bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Memory {
     /// Held by what was received.
     pub rmem_alloc_bytes: u64,

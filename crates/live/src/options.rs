@@ -16,6 +16,7 @@ const SOCK_RCVBUF_LOCK: i32 = 2;
 
 /// The options that affect latency. Each is `None` if the kernel does not have it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Options {
     /// `TCP_NODELAY`: a small segment is sent at once (RFC 1122 §4.2.3.4 calls its absence Nagle's
     /// algorithm).

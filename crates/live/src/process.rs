@@ -19,6 +19,7 @@ pub use runtime::Servers;
 
 /// A process that holds a socket.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Process {
     /// Process id.
     pub pid: u32,

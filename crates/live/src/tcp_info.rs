@@ -6,6 +6,7 @@ use serde::Serialize;
 /// The fields of `TCP_INFO` that explain latency, by the kernel's names with their units. A field
 /// that the kernel does not know is 0, or `None` where 0 is a meaningful value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct TcpInfo {
     /// Retransmissions by timer of the oldest unacknowledged segment so far, without an answer.
     pub tcpi_retransmits: u64,

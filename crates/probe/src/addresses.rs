@@ -27,6 +27,7 @@ const CONNECTION_BYTES: u64 = 64 << 10;
 
 /// The outcome of the attempt to connect to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Attempt {
     /// It accepts connections.
@@ -41,6 +42,7 @@ pub enum Attempt {
 
 /// An address that was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Tried {
     /// The address and port.
     pub address: SocketAddr,

@@ -17,18 +17,22 @@ const BUFFER_BYTES: u64 = 64 << 10;
 
 /// The most that may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Limits {
     /// Number of requests; for name servers of queries, for paths of probes.
     #[serde(serialize_with = "limit")]
+    #[cfg_attr(feature = "schemas", schemars(with = "Option<u64>"))]
     pub requests: u64,
     /// Number of connections that are attempted.
     #[serde(serialize_with = "limit")]
+    #[cfg_attr(feature = "schemas", schemars(with = "Option<u64>"))]
     pub connections: u64,
     /// Number of connections at the same time.
     #[serde(serialize_with = "limit")]
     pub connections_at_once: u64,
     /// Bytes in connections, sent and received, with those of TLS.
     #[serde(serialize_with = "limit")]
+    #[cfg_attr(feature = "schemas", schemars(with = "Option<u64>"))]
     pub bytes: u64,
 }
 
@@ -56,6 +60,7 @@ fn limit<S: Serializer>(limit: &u64, to: S) -> Result<S::Ok, S::Error> {
 
 /// The traffic that was sent so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Spent {
     /// Number of requests, queries or probes.
     pub requests: u64,

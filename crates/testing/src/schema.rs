@@ -35,10 +35,8 @@ impl Document<'_> {
         schema.insert("$id".into(), json!(format!("urn:tcpwhy:{}:1", self.name)));
         schema.insert("title".into(), json!(self.title));
         schema.insert("description".into(), json!(self.description));
-        let others = match read(self.name) {
-            Some(file) if !self.members_of_others.is_empty() => file,
-            _ => Map::new(),
-        };
+        let others = read(self.name).filter(|_| !self.members_of_others.is_empty());
+        let others = others.unwrap_or_default();
         let theirs = others.get("properties").and_then(Value::as_object);
         let theirs = theirs.into_iter().flatten();
         let kept = theirs.filter(|(name, _)| self.members_of_others.contains(&name.as_str()));
@@ -46,29 +44,33 @@ impl Document<'_> {
         let mut all_defs = object(others.get("$defs"));
         all_defs.extend(defs);
         object_mut(&mut schema, "properties").extend(kept);
-        store(self.name, schema, all_defs);
+        store(self.name, schema, &all_defs);
     }
 }
 
 /// Compares the members of `T` with those of the same names in the schema `name`, which another crate
-/// publishes; with `UPDATE` set, writes them. They are optional there. A type of that crate is named by
-/// [`reference`].
+/// publishes; with `UPDATE` set, writes them. They are optional there.
 ///
 /// # Panics
-/// They differ, or the file cannot be read or written.
+/// They differ, or the file cannot be read or written; or the rest of the schema has another definition
+/// of the same name as one of theirs.
 pub fn add_members<T: JsonSchema>(name: &str) {
     let (members, defs) = schema_of::<T>();
+    let members = object(members.get("properties"));
     let mut schema = read(name).expect("a schema that another crate publishes");
-    let mut all_defs = object(schema.get("$defs"));
+    let mut all_defs = object(schema.remove("$defs").as_ref());
+    let properties = object_mut(&mut schema, "properties");
+    properties.retain(|name, _| !members.contains_key(name));
+    for shared in used(name, &schema.clone().into(), &all_defs) {
+        let differs = defs.get(shared).is_some_and(|def| def != &all_defs[shared]);
+        assert!(
+            !differs,
+            "{name}: two definitions of {shared}, or the other crate's test comes first"
+        );
+    }
+    object_mut(&mut schema, "properties").extend(members);
     all_defs.extend(defs);
-    object_mut(&mut schema, "properties").extend(object(members.get("properties")));
-    store(name, schema, all_defs);
-}
-
-/// Returns the schema `{"$ref": "#/$defs/<name>"}`, for a type that another crate's part of the document
-/// defines.
-pub fn reference(name: &str) -> schemars::Schema {
-    schemars::json_schema!({ "$ref": format!("#/$defs/{name}") })
+    store(name, schema, &all_defs);
 }
 
 /// Returns the schema of `T`, and the definitions that it refers to.
@@ -108,6 +110,10 @@ fn tidy(schema: &mut Value) {
             // `uint64` and the like are names of Rust's.
             if members.get("format").is_some_and(Value::is_string) {
                 members.remove("format");
+            }
+            // What a reader may assume is no part of what is written.
+            if members.get("default").is_some_and(Value::is_null) {
+                members.remove("default");
             }
             if let Some(Value::String(text)) = members.get_mut("description") {
                 *text = plain(text);
@@ -200,21 +206,8 @@ fn read(name: &str) -> Option<Map<String, Value>> {
 }
 
 /// Adds the definitions that are referred to, then compares with the file or writes it.
-fn store(name: &str, mut schema: Map<String, Value>, defs: Map<String, Value>) {
-    let schema_without_defs = {
-        schema.remove("$defs");
-        Value::Object(schema.clone())
-    };
-    let mut used = BTreeSet::new();
-    let mut open = vec![&schema_without_defs];
-    while let Some(schema) = open.pop() {
-        for target in references(schema) {
-            let def = defs.get(target).unwrap_or_else(|| panic!("{name}: no definition {target}"));
-            if used.insert(target) {
-                open.push(def);
-            }
-        }
-    }
+fn store(name: &str, mut schema: Map<String, Value>, defs: &Map<String, Value>) {
+    let used = used(name, &schema.clone().into(), defs);
     let defs: Map<_, _> = used.iter().map(|&it| (it.to_owned(), defs[it].clone())).collect();
     if !defs.is_empty() {
         schema.insert("$defs".into(), defs.into());
@@ -232,6 +225,22 @@ fn store(name: &str, mut schema: Map<String, Value>, defs: Map<String, Value>) {
         "docs/{name}.schema.json is not that of the types, from line {} on: run this test with UPDATE=1",
         differs.map_or_else(|| file.lines().count().min(text.lines().count()), |it| it) + 1
     );
+}
+
+/// Returns the names of the definitions that `schema` refers to, itself or by others.
+fn used<'a>(name: &str, schema: &Value, defs: &'a Map<String, Value>) -> BTreeSet<&'a str> {
+    let mut used = BTreeSet::new();
+    let mut open = vec![schema];
+    while let Some(schema) = open.pop() {
+        for target in references(schema) {
+            let def = defs.get_key_value(target);
+            let (target, def) = def.unwrap_or_else(|| panic!("{name}: no definition {target}"));
+            if used.insert(target.as_str()) {
+                open.push(def);
+            }
+        }
+    }
+    used
 }
 
 /// Returns the names of the definitions that `schema` refers to itself.

@@ -16,10 +16,14 @@ use tcpwhy_live::sockets::{Selection, Strength, Survey, survey};
 /// Exit status if the state of a socket shows that something limits it.
 const EXIT_LIMITS: u8 = 1;
 
-/// The document that `--json` prints: docs/sockets.schema.json.
+/// The document that `--json` prints: docs/sockets.schema.json, which is made of it.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Report<'a> {
+    /// Version of this contract.
+    #[cfg_attr(test, schemars(extend("const" = 1)))]
     schema_version: u64,
+    /// Version of tcpwhy.
     tool_version: &'a str,
     #[serde(flatten)]
     survey: &'a Survey,
@@ -56,4 +60,22 @@ pub fn state(selection: &Selection) -> Result<State, Error> {
 fn limits(survey: &Survey) -> bool {
     let mut verdicts = survey.sockets.iter().flat_map(|socket| &socket.verdicts);
     verdicts.any(|verdict| verdict.strength == Strength::Limits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Report;
+    use tcpwhy_testing::schema::Document;
+
+    #[test]
+    fn the_schema_of_sockets_is_that_of_the_types() {
+        let document = Document {
+            name: "sockets",
+            title: "tcpwhy sockets",
+            description: "What tcpwhy sockets --json prints, schema version 1. Sizes are bytes. A name \
+                that begins with tcpi_ is a field of TCP_INFO (linux/tcp.h), with its unit at the end.",
+            members_of_others: &[],
+        };
+        document.publish::<Report<'static>>();
+    }
 }

@@ -18,6 +18,8 @@ mod places;
 mod prediction;
 pub mod quic;
 mod report;
+#[cfg(any(test, feature = "schemas"))]
+mod schema;
 mod shares;
 mod sighting;
 mod slices;
@@ -38,6 +40,8 @@ pub use outcome::{Outcome, OutcomeKind, Outcomes};
 pub use places::{Clocks, Crossing, Place};
 pub use prediction::Prediction;
 pub use report::*;
+#[cfg(any(test, feature = "schemas"))]
+pub(crate) use schema::numbers_by_id;
 pub use shares::Shares;
 pub use sighting::Sighting;
 pub use slices::{Reassigned, Slice, Slices};

@@ -5,7 +5,7 @@ macro_rules! vocabulary {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $id:literal,)* }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize, serde::Serialize)]
-        #[cfg_attr(test, derive(schemars::JsonSchema))]
+        #[cfg_attr(any(test, feature = "schemas"), derive(schemars::JsonSchema))]
         pub enum $name { $($(#[$doc])* #[serde(rename = $id)] $variant,)* }
 
         impl $name {

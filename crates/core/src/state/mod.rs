@@ -7,6 +7,8 @@
 //! a full connection tracking table, exhausted local ports.
 
 mod rules;
+#[cfg(any(test, feature = "schemas"))]
+mod schema;
 mod served;
 pub mod thresholds;
 mod weigh;
@@ -258,6 +260,7 @@ pub struct Hooked {
 
 /// The process that holds a socket.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(any(test, feature = "schemas"), derive(schemars::JsonSchema))]
 pub struct Process {
     /// The id of the process.
     pub pid: u64,

@@ -15,6 +15,7 @@ const PARTS_MAX: usize = 5;
 
 /// A part of a server's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
+#[cfg_attr(any(test, feature = "schemas"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
     /// On a CPU for this request.
@@ -203,12 +204,14 @@ pub struct Served {
 
 /// The requests of one server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "schemas"), derive(schemars::JsonSchema))]
 pub struct ServerParts {
     /// Its address and port.
     pub server: SocketAddr,
     /// The process that answered most of them.
     pub process: Process,
     /// Number of requests.
+    #[cfg_attr(any(test, feature = "schemas"), schemars(range(min = 1)))]
     pub requests: u64,
     /// Mean time of the server, ns.
     pub server_ns: u64,

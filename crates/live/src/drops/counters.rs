@@ -46,6 +46,7 @@ pub(super) struct Counting {
 
 /// Entries of connection tracking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct ConntrackUse {
     /// Number of entries in use.
     pub count: u64,

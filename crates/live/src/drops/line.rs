@@ -10,13 +10,13 @@ use crate::process::Process;
 
 /// Drops of one kind in one network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Line {
     /// Harm of the drops.
     pub harm: Harm,
     /// The kind.
     pub subject: Subject,
     /// The cause that they can be, by its public id.
-    #[serde(serialize_with = "id")]
     pub cause: Option<Cause>,
     /// Number of packets: those that hooks recorded, else the increase of the counter.
     pub packets: u64,
@@ -53,6 +53,7 @@ pub const FLOWS_MAX: usize = 10;
 
 /// The accept queue of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct AcceptQueue {
     /// Connections that wait to be accepted.
     pub waiting: u64,
@@ -62,6 +63,7 @@ pub struct AcceptQueue {
 
 /// Dropped packets of one flow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct FlowDrops {
     /// Flow of the packets.
     #[serde(flatten)]
@@ -76,17 +78,10 @@ pub struct FlowDrops {
 
 /// Increase of a counter.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Increase {
     /// `GROUP:NAME`.
     pub name: String,
     /// The increase.
     pub by: u64,
-}
-
-#[expect(clippy::ref_option, reason = "serde passes the field")]
-fn id<S: serde::Serializer>(cause: &Option<Cause>, serializer: S) -> Result<S::Ok, S::Error> {
-    match cause {
-        Some(cause) => serializer.serialize_some(cause.id()),
-        None => serializer.serialize_none(),
-    }
 }

@@ -56,6 +56,7 @@ pub struct Watch {
 
 /// Packets dropped since the start of the watch.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Report {
     /// Time since the start.
     pub duration_ns: u64,
@@ -71,6 +72,7 @@ pub struct Report {
 
 /// A network namespace whose counters were read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Namespace {
     /// Name under `ip netns`, or `pid N`; `None` for the caller's own.
     pub name: Option<String>,

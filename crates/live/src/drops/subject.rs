@@ -6,6 +6,7 @@ use tcpwhy_core::model::Cause;
 
 /// Harm of a drop to a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Harm {
     /// A socket waits for the packet: it has to be sent again, or a connection fails.
@@ -18,6 +19,7 @@ pub enum Harm {
 
 /// A kind of drop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
     /// An accept queue is full.

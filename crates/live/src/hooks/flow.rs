@@ -10,6 +10,7 @@ pub(super) const FLOW_BYTES: usize = 44;
 /// The two ends of a packet or a socket. The source of a packet is its sender; the source of a
 /// socket is its own end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Flow {
     /// Source; its port is 0 where the protocol has none.
     pub source: SocketAddr,

@@ -34,6 +34,7 @@ macro_rules! hooks {
     ($($(#[$doc:meta])* $kind:ident in $folder:ident { $($row:tt)* })*) => {
         /// A kind of hook.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
         #[serde(rename_all = "snake_case")]
         pub enum HookKind { $($(#[$doc])* $kind,)* }
 

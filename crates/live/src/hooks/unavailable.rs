@@ -12,11 +12,13 @@ const CAP_BPF: u32 = 39;
 
 /// A hook that could not be attached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Unavailable {
     /// The hook.
     pub hook: HookKind,
-    /// The reason.
+    /// What is missing, and how to get it.
     #[serde(serialize_with = "words")]
+    #[cfg_attr(feature = "schemas", schemars(with = "String"))]
     pub lack: Lack,
 }
 

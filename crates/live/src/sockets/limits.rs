@@ -12,6 +12,7 @@ use crate::diag::{Entry, TcpState};
 
 /// The table of connection tracking (`nf_conntrack`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Conntrack {
     /// Number of entries.
     pub count: u64,
@@ -44,6 +45,7 @@ impl Conntrack {
 
 /// Use of the local ports from one address towards the destination that takes most of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct LocalPorts {
     /// The local address.
     pub local: IpAddr,

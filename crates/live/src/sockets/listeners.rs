@@ -10,6 +10,7 @@ use crate::diag::{Entry, TcpState};
 
 /// The queues of a listening socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Listener {
     /// Connections that are complete and wait to be accepted.
     pub accept_queue: u64,
@@ -22,6 +23,7 @@ pub struct Listener {
 
 /// Counters of all listeners of a network namespace (`TcpExt` in `/proc/net/netstat`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct ListenerCounters {
     /// `ListenOverflows`: connections dropped because an accept queue was full.
     pub listen_overflows: u64,

@@ -31,6 +31,7 @@ pub use verdict::{Strength, Verdict};
 
 /// Result of a survey.
 #[derive(Debug, Default, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Survey {
     /// Time at which it began, ns since the Unix epoch.
     pub read_ns: u64,
@@ -44,6 +45,7 @@ pub struct Survey {
 
 /// Number of sockets whose options could not be read, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Unread {
     /// The reason.
     pub reason: Reason,
@@ -53,6 +55,7 @@ pub struct Unread {
 
 /// Reason why the options of a socket could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// `pidfd_getfd` needs `CAP_SYS_PTRACE` over the process.
@@ -91,6 +94,7 @@ impl Reason {
 
 /// Counters per network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct NetnsCounters {
     /// Name under `ip netns`, or `pid N`; `None` for the caller's own.
     pub name: Option<String>,
@@ -111,6 +115,7 @@ pub struct NetnsCounters {
 
 /// A socket.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Socket {
     /// State.
     pub state: TcpState,
@@ -135,7 +140,7 @@ pub struct Socket {
     /// Options, by the kernel's names in lower case; all `None` where they could not be read.
     #[serde(flatten)]
     pub options: Options,
-    /// Reason why the options could not be read.
+    /// Reason why the options could not be read: `nodelay` and the others are `None` then.
     pub options_unread: Option<Reason>,
     /// Buffers and memory.
     #[serde(flatten)]

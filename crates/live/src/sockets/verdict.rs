@@ -15,6 +15,7 @@ use crate::tcp_info::TcpInfo;
 
 /// Strength of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Strength {
     /// The mechanism costs time now, as the kernel's counters or the state at this moment show.
@@ -25,9 +26,21 @@ pub enum Strength {
 
 /// Verdict of one socket's state on one cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// The cause, by its public id.
-    #[serde(serialize_with = "id")]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(extend("enum" = [
+            "nagle_delayed_ack",
+            "send_buffer",
+            "receive_window",
+            "zero_window",
+            "retransmission_timeout",
+            "syn_retransmit",
+            "accept_queue_overflow",
+        ]))
+    )]
     pub cause: Cause,
     /// Strength of the verdict.
     pub strength: Strength,
@@ -36,11 +49,8 @@ pub struct Verdict {
     /// Upper bound on the rate that follows from it, bytes per second.
     pub rate_max_bytes_per_s: Option<u64>,
     /// Share of the busy time that the kernel counts for it, 0 to 1.
+    #[cfg_attr(feature = "schemas", schemars(range(min = 0, max = 1)))]
     pub busy_share: Option<f64>,
-}
-
-fn id<S: serde::Serializer>(cause: &Cause, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(cause.id())
 }
 
 /// The kernel's counters of limited time advance in jiffies (4 ms at 250 Hz), and each connection

@@ -3,9 +3,9 @@
 
 use super::View;
 use super::totals::{LedgerView, OutcomesView};
-use crate::model::{OutcomeKind, Owner};
+use crate::model::{OutcomeKind, Owner, numbers_by_id};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -49,15 +49,7 @@ impl JsonSchema for OutcomesView<'_> {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let kinds = OutcomeKind::json_schema(generator).to_value();
-        let described = kinds["oneOf"].as_array().expect("kinds with doc comments");
-        let mut count = |kind: &Value| {
-            let mut count = generator.subschema_for::<u64>();
-            count.insert("description".into(), kind["description"].clone());
-            count.to_value()
-        };
-        let id = |kind: &Value| kind["const"].as_str().expect("an id").to_owned();
-        let mut counts: Map<_, _> = described.iter().map(|it| (id(it), count(it))).collect();
+        let mut counts = numbers_by_id::<OutcomeKind>(generator, 0);
         let mut codes = generator.subschema_for::<BTreeMap<String, NonZeroU64>>();
         codes.insert(
             "description".into(),

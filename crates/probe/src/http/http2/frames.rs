@@ -44,6 +44,7 @@ impl fmt::Display for Code {
 
 /// The settings of a server (RFC 9113 §6.5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct ServerSettings {
     /// Size of the table that compresses the headers of requests, bytes.
     pub header_table_size: u32,
