@@ -11,7 +11,7 @@ pub use screen::Screen;
 use crate::error::Error;
 use crate::progress::Waiting;
 use crate::{output, terminal};
-use serde_json::json;
+use serde::Serialize;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tcpwhy_live::drops::{Harm, Report, Watch};
@@ -29,7 +29,7 @@ pub fn run(arguments: &Drops) -> Result<ExitCode, Error> {
     let mut watch = Watch::start(&arguments.watched())?;
     let report = observe(&mut watch, arguments)?;
     if arguments.json {
-        output::print(&(serde_json::to_string_pretty(&document(&report))? + "\n"))?;
+        output::print(&(serde_json::to_string_pretty(&Document::of(&report))? + "\n"))?;
     } else {
         let look = terminal::look(&arguments.display, arguments.all);
         output::print(&text::render(&report, &look))?;
@@ -60,14 +60,38 @@ fn observe(watch: &mut Watch, arguments: &Drops) -> Result<Report, Error> {
     Ok(watch.report())
 }
 
-fn document(report: &Report) -> serde_json::Value {
-    json!({
-        "schema_version": 1,
-        "tool_version": env!("CARGO_PKG_VERSION"),
-        "duration_ns": report.duration_ns,
-        "hooks_missing": report.hooks_missing,
-        "uncounted": report.uncounted,
-        "netns": report.netns,
-        "drops": report.drops,
-    })
+/// The document that `--json` prints: docs/drops.schema.json, which is made of it.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Document<'a> {
+    /// Version of this contract.
+    #[cfg_attr(test, schemars(extend("const" = 1)))]
+    schema_version: u64,
+    /// Version of tcpwhy.
+    tool_version: &'a str,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+impl<'a> Document<'a> {
+    fn of(report: &'a Report) -> Self {
+        Self { schema_version: 1, tool_version: env!("CARGO_PKG_VERSION"), report }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tcpwhy_testing::schema::Document;
+
+    #[test]
+    fn the_schema_of_drops_is_that_of_the_types() {
+        let document = Document {
+            name: "drops",
+            title: "tcpwhy drops",
+            description: "What tcpwhy drops --json prints, schema version 1: packets that the kernel \
+                dropped while it was watched.",
+            members_of_others: &[],
+        };
+        document.publish::<super::Document<'static>>();
+    }
 }
