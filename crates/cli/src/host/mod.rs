@@ -8,12 +8,12 @@ pub use text::explained;
 
 use crate::error::Error;
 use crate::{output, terminal};
-use serde_json::json;
+use serde::Serialize;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
-use tcpwhy_host::{Audit, AuditError, Entry, audit};
+use tcpwhy_host::{Audit, AuditError, Entry, Finding, Unread, audit};
 
 /// Exit status if an entry explains a present symptom.
 const EXIT_EXPLAINS: u8 = 1;
@@ -40,7 +40,7 @@ pub fn run(arguments: &Host) -> Result<ExitCode, Error> {
         }
     })?;
     if arguments.json {
-        output::print(&(serde_json::to_string_pretty(&json(arguments, &audit))? + "\n"))?;
+        output::print(&(serde_json::to_string_pretty(&Document::of(arguments, &audit))? + "\n"))?;
     } else {
         let look = terminal::look(&arguments.display, arguments.all);
         output::print(&text::render(arguments, &audit, &look))?;
@@ -49,15 +49,57 @@ pub fn run(arguments: &Host) -> Result<ExitCode, Error> {
     Ok(if explains { ExitCode::from(EXIT_EXPLAINS) } else { ExitCode::SUCCESS })
 }
 
-fn json(arguments: &Host, audit: &Audit) -> serde_json::Value {
-    json!({
-        "schema_version": 1,
-        "tool_version": env!("CARGO_PKG_VERSION"),
-        "netns": arguments.netns,
-        "pid": arguments.pid,
-        "sample_ns": audit.sample_ns,
-        "entries": audit.entries,
-        "findings": audit.findings,
-        "unread": audit.unread,
-    })
+/// The document that `--json` prints: docs/host.schema.json, which is made of it.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Document<'a> {
+    /// Version of this contract.
+    #[cfg_attr(test, schemars(extend("const" = 1)))]
+    schema_version: u64,
+    /// Version of tcpwhy.
+    tool_version: &'a str,
+    /// The network namespace asked for; null: the caller's own, or that of pid.
+    netns: Option<&'a str>,
+    /// The process asked for.
+    pid: Option<u32>,
+    /// Length of the sample, ns.
+    sample_ns: u64,
+    /// What explains a present symptom first, the most direct first.
+    entries: &'a [Entry],
+    /// Findings of the report that was passed.
+    findings: &'a [Finding],
+    /// What could not be read.
+    unread: &'a [Unread],
+}
+
+impl<'a> Document<'a> {
+    fn of(arguments: &'a Host, audit: &'a Audit) -> Self {
+        Self {
+            schema_version: 1,
+            tool_version: env!("CARGO_PKG_VERSION"),
+            netns: arguments.netns.as_deref(),
+            pid: arguments.pid,
+            sample_ns: audit.sample_ns,
+            entries: &audit.entries,
+            findings: &audit.findings,
+            unread: &audit.unread,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tcpwhy_testing::schema::Document;
+
+    #[test]
+    fn the_schema_of_audits_is_that_of_the_types() {
+        let document = Document {
+            name: "host",
+            title: "tcpwhy host",
+            description: "What tcpwhy host --json prints, schema version 1. Entries that explain a \
+                present symptom come first, the most direct first.",
+            members_of_others: &[],
+        };
+        document.publish::<super::Document<'static>>();
+    }
 }
