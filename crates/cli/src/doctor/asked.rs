@@ -405,8 +405,9 @@ impl RequestResults {
     }
 }
 
-/// Time of a request by layer, ns: medians over the requests that have the layer.
+/// Where the time of a request goes, ns: medians of the requests that have the layer, 0 where none has.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Layers {
     /// Resolving the name.
     pub name_ns: u64,

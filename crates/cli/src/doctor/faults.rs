@@ -17,9 +17,10 @@ pub const STATUS: &str = "status";
 
 /// A fault: docs/report.schema.json, `doctor.faults`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OutsideFault {
-    /// `redirect`, `address`, `limit`, `status`, `upgrade`, `health`, `close` or `failure`, or one of those in
-    /// `doctor/http2.rs`.
+    /// The kind of the fault.
+    #[cfg_attr(test, schemars(extend("enum" = ["redirect", "address", "limit", "status", "upgrade", "health", "close", "failure", "http2_flow_control", "http2_go_away", "http2_reset"])))]
     pub kind: &'static str,
     /// The fault in one sentence.
     pub headline: String,

@@ -23,32 +23,39 @@ const SERVER_NS_MIN: u64 = 1_000_000;
 
 /// Facts that HTTP/2 shows: docs/report.schema.json, `doctor.http2`.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Http2 {
-    /// The settings of the server.
+    /// The server's SETTINGS (RFC 9113 §6.5.2); the standard's values where it states none.
     settings: ServerSettings,
     /// The greatest window of the connection that it has offered, bytes.
     connection_window_bytes: u32,
-    /// The waits of request bodies for its windows.
+    /// Waits of request bodies for a WINDOW_UPDATE; `None` without any.
     flow_control: Option<FlowControl>,
-    /// Streams at once.
+    /// Several requests at once on one connection; `None` if none were sent.
     streams: Option<AtOnce>,
-    /// The reason of its `GOAWAY`, and the number of requests that it did not process.
+    /// The server ended a connection (GOAWAY); `None` if it did not.
     go_away: Option<GoAway>,
-    /// The streams that it reset.
+    /// Streams that the server reset with an error (RST_STREAM); `None` without any.
     resets: Option<Resets>,
 }
 
 /// The waits of request bodies for the server's windows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlowControl {
+    /// Number of waits.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     waits: u64,
-    /// Number of requests with a body.
+    /// Number of requests that were sent.
     requests: u64,
-    /// Their sum, and their median, ns.
+    /// Sum of the waits, ns.
     lost_ns: u64,
+    /// Median of the waits, ns.
     wait_ns: u64,
-    /// The window that is too small: of the connection, or of a stream.
+    /// The window that is used up.
+    #[cfg_attr(test, schemars(extend("enum" = ["stream", "connection"])))]
     of: &'static str,
+    /// Its size before the wait.
     window_bytes: u32,
     /// One round trip, ns; 0 if unknown.
     rtt_ns: u64,
@@ -58,29 +65,42 @@ struct FlowControl {
 
 /// The answers to requests on several streams of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct AtOnce {
     /// Number of requests at once.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     streams: usize,
-    /// Medians: latency of a request alone, and time from the first request to the last byte, ns.
+    /// Median latency of a request alone, ns.
     alone_ns: u64,
+    /// Median time from the first request to the last byte of the last answer, ns.
     together_ns: u64,
     /// About how many the server works on at a time; `None` if it answers too quickly to tell.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     at_a_time: Option<u64>,
-    /// The longest pause of all streams while a segment was missing, ns, and the streams without an
-    /// answer then.
+    /// The longest pause of all streams while segments came out of order, ns; 0 without any.
     blocked_ns: u64,
+    /// Streams without a complete answer then.
     blocked_streams: usize,
 }
 
+/// The end of a connection that the server announced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct GoAway {
+    /// The error code by its name (RFC 9113 §7).
     code: String,
+    /// Requests that the server did not process.
     unprocessed: u64,
 }
 
+/// Streams that the server reset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Resets {
+    /// The first error code by its name.
     code: String,
+    /// Number of streams.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     streams: u64,
 }
 

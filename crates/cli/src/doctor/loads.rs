@@ -54,14 +54,18 @@ const ALONE_NS_MIN: u64 = 1_000_000;
 
 /// The result of the load with one number of connections.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Loaded {
     /// Number of concurrent connections.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub connections: usize,
     /// Number of requests answered.
     pub requests: u64,
     /// Duration of the load, ns.
     pub elapsed_ns: u64,
-    /// Requests answered a second.
+    /// Requests answered a second; without --load it is no measure of the server, because the
+    /// requests are spread over the time.
+    #[cfg_attr(test, schemars(range(min = 0)))]
     pub requests_per_second: f64,
     /// Number of requests without an answer, which are among the latencies at their age.
     pub unanswered: u64,
@@ -70,21 +74,25 @@ pub struct Loaded {
     /// 99th percentile, ns.
     pub p99_ns: u64,
     /// The fields that are lower bounds, because requests without an answer may change them.
+    #[cfg_attr(test, schemars(extend("items" = { "type": "string", "enum": ["p50_ns", "p99_ns"] })))]
     pub at_least: Vec<&'static str>,
     /// Number of answers by status.
+    #[cfg_attr(test, schemars(with = "BTreeMap<u16, std::num::NonZeroU64>", extend("propertyNames" = { "pattern": "^[0-9]{3,5}$" })))]
     pub statuses: BTreeMap<u16, u64>,
     /// Number of failed requests.
     pub errors: u64,
     /// Tails and standstills, a sentence each.
     pub uneven: Vec<String>,
-    /// The reason why the load ended before its time.
+    /// Why the load ended before its time; `None`: it did not.
     pub stopped: Option<Stopped>,
 }
 
 /// The reason why a load ended before its time.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Stopped {
-    /// `status`, `limit`, `failure`, `latency` or `budget`.
+    /// The kind of the reason.
+    #[cfg_attr(test, schemars(extend("enum" = ["status", "limit", "failure", "unanswered", "latency", "budget"])))]
     pub reason: &'static str,
     /// The reason as a sentence.
     pub why: String,

@@ -69,38 +69,57 @@ const EXIT_UNEXAMINED: u8 = 2;
 /// sender discovers the path MTU by timers of 200 ms and more, which double.
 const SLOW_NS: u64 = 1_000_000_000;
 
-/// The additional part of a target's report: docs/report.schema.json, `doctor`.
+/// The additional part of a target's report: docs/report.schema.json, `doctor`, which is made of it.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Beside<'a> {
+    /// The walk to a URL or HOST:PORT; absent from reports on files.
     doctor: Walk<'a>,
 }
 
 /// The examination: its target, the traffic it sent, time by layer, and its steps.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Walk<'a> {
+    /// As it was named.
     target: String,
+    /// The address and port that were asked; null: the name has no address.
     address: Option<String>,
+    /// Requests sent.
     requests: u64,
-    /// Number of answers by their status, of all parts.
+    /// Number of answers by their status: of requests alone, experiments and loads.
+    #[cfg_attr(test, schemars(with = "BTreeMap<u16, std::num::NonZeroU64>", extend("propertyNames" = { "pattern": "^[0-9]{3,5}$" })))]
     statuses: BTreeMap<u16, u64>,
-    /// Number of answers to health checks of gRPC; `None` if none was asked for.
+    /// The answers to health checks of gRPC, as SERVING; null: none was asked for.
+    #[cfg_attr(test, schemars(with = "Option<BTreeMap<String, std::num::NonZeroU64>>"))]
     health: Option<BTreeMap<String, u64>>,
+    /// The redirects that were followed; the rest of the walk is about the last target.
     redirects: &'a [Redirect],
-    /// The addresses that were tried, in the order in which a client tries them.
+    /// The addresses of the name, in the order in which a client tries them (RFC 8305); empty if there
+    /// is only one.
     addresses: &'a [Tried],
+    /// Faults that answers, redirects and addresses show, and that no finding states.
     faults: &'a [OutsideFault],
-    /// Further notes, one sentence each.
+    /// What else is worth knowing, a sentence each.
     notes: Vec<String>,
-    /// The most that was to be sent, and what was sent.
+    /// The most that the walk may send, stated before it sends anything. null: no limit, because
+    /// --load asks for as many requests as are answered.
     budget: Amount<Limits>,
+    /// What the walk sent of its budget.
     sent: Amount<Spent>,
     layers: Layers,
-    /// Facts that HTTP/2 shows; `None` in HTTP/1.1.
+    /// What HTTP/2 shows of the server; null if it was not spoken.
     http2: Option<Http2>,
+    /// Many requests at a time, for a moment each, in a closed loop. Only --load asks for more than
+    /// ten connections.
     loads: Vec<Loaded>,
-    /// Audit entries that explain findings, if the server is on this machine.
+    /// Entries of an audit of this machine that explain a finding, the most direct first; none where
+    /// the server is on another.
+    #[cfg_attr(test, schemars(length(max = 3)))]
     host: Vec<Entry>,
+    /// One sentence.
     verdict: String,
+    /// What was done, in order.
     steps: &'a [ExaminationStep],
 }
 
@@ -435,4 +454,14 @@ fn diagnose(
     names::add(&mut report, named);
     weigh(&mut report, experiments);
     (report, packets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Beside;
+
+    #[test]
+    fn the_schema_of_walks_is_that_of_the_types() {
+        tcpwhy_testing::schema::add_members::<Beside<'static>>("report");
+    }
 }

@@ -19,6 +19,7 @@ const PRIVATE: [&str; 4] = ["authorization", "cookie", "host", "proxy-authorizat
 
 /// A redirect that was followed: docs/report.schema.json, `doctor.redirects`.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Redirect {
     /// The status of the answer.
     pub status: u16,

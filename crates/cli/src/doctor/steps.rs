@@ -8,10 +8,12 @@ use tcpwhy_core::model::units;
 
 /// A step that was taken or left out.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ExaminationStep {
     /// The name: `name`, `path`, `connect`, …
     pub step: &'static str,
-    /// `done`, `failed` or `skipped`.
+    /// How it ended.
+    #[cfg_attr(test, schemars(extend("enum" = ["done", "failed", "skipped"])))]
     pub outcome: &'static str,
     /// How long it took, ns.
     pub took_ns: u64,

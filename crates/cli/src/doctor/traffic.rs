@@ -50,6 +50,7 @@ pub struct Traffic {
 
 /// An amount of traffic: the most, or what was sent.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Amount<T> {
     #[serde(flatten)]
     pub target: T,

@@ -10,33 +10,43 @@ use tcpwhy_core::state::{Parts, Served, ServerParts, by_server, parts_of};
 
 /// Costs and losses of the capture itself.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cost {
-    /// Time that the report covers: `window` or `whole`.
+    /// The window that slides with time, or everything since the watch began: the last line.
+    #[cfg_attr(test, schemars(extend("enum" = ["window", "whole"])))]
     pub covers: &'static str,
-    /// Source of the packets: `packet_socket`, or `programs` at the interface.
+    /// What hands over packets: a packet socket, or programs at the ingress and egress of the interface
+    /// (TCX).
+    #[cfg_attr(test, schemars(extend("enum" = ["packet_socket", "programs"])))]
     pub captured_by: &'static str,
     /// Packets that the kernel could not hand over since the watch began.
     pub dropped_packets: u64,
-    /// Packets handed over after others with a later time.
+    /// Packets handed over after others with a later time; they took that time.
     pub late_packets: u64,
     /// CPU time of this process since it began, ns.
     pub own_cpu_ns: u64,
     /// CPU time as a share of one CPU, in the last interval or since the watch began.
+    #[cfg_attr(test, schemars(range(min = 0)))]
     pub own_cpu_share: f64,
     /// Number of connections that are followed.
     pub open_connections: u64,
-    /// Files with the packets around findings.
+    /// Files with the packets around findings, with --write.
     pub saved: Vec<Saved>,
-    /// The reason, if kernel hooks are missing.
+    /// Why kernel hooks could not be attached. Without them, waits of readers and senders, and why
+    /// segments were sent again, are not seen beside the findings.
     pub hooks_missing: Option<String>,
 }
 
 /// One of the slowest exchanges.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Slow<'a> {
+    /// Its client.
     client: String,
+    /// Its server.
     server: String,
     /// Number of the exchange on its connection since the watch began, from 1.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     exchange: u64,
     /// The request's kind.
     kind: &'a str,
@@ -48,7 +58,7 @@ pub struct Slow<'a> {
     server_ns: u64,
     /// The parts of `server_ns`, which sum to it, if hooks saw the server's threads.
     server_parts: Option<Parts>,
-    /// The cause that took at least half of its time, if there is one.
+    /// The cause of a finding at its server that took half of it or more; `None` where none did.
     cause: Option<&'static str>,
 }
 
@@ -70,6 +80,7 @@ impl<'a> Slow<'a> {
 
 /// A file with the packets around a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Saved {
     /// Cause of the finding.
     pub cause: &'static str,
@@ -82,24 +93,32 @@ pub struct Saved {
     /// Name of the HTML page with the same packets, as `tcpwhy report` writes it.
     pub page: String,
     /// First frame of the evidence, in the numbering of the watch.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub first_frame: u64,
     /// Last frame of the evidence.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub last_frame: u64,
 }
 
 /// The additional part of a `watch` report, beside that of a capture report.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Beside<'a> {
+    /// What `watch` itself costs and lost; absent from reports on files.
     watch: Watched<'a>,
 }
 
 /// Cost of the watch, the longest exchanges, and the parts of the servers' time.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Watch"))]
 struct Watched<'a> {
     #[serde(flatten)]
     cost: &'a Cost,
+    /// The exchanges that took longest, the longest first.
     slowest_exchanges: Vec<Slow<'a>>,
-    /// The parts of each server's time, for the requests that hooks saw.
+    /// What the time of each server was spent on, from the last byte of a request to the first of its
+    /// answer: of requests that took 1 ms or more while kernel hooks looked. The server that took most
+    /// time first.
     server_parts: Vec<ServerParts>,
 }
 
@@ -216,6 +235,11 @@ mod tests {
 
     fn cost() -> Cost {
         Cost { covers: "window", captured_by: "programs", ..Cost::default() }
+    }
+
+    #[test]
+    fn the_schema_of_watches_is_that_of_the_types() {
+        tcpwhy_testing::schema::add_members::<Beside<'static>>("report");
     }
 
     #[test]
