@@ -19,7 +19,7 @@ TCPWHY_STATIC = $(TARGET)/$(STATIC)/$(patsubst dev,debug,$(STATIC_PROFILE))/tcpw
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help run build test build-tests verify lint bench bench-live bench-active bench-dns bench-spark fuzz pins web page web-check web-sources web-pages picture wheel install install-lab uninstall deb rpm static image fleet-check completions clean
+.PHONY: help run build test build-tests verify lint bench bench-live bench-active bench-dns bench-spark fuzz pins schemas web page web-check web-sources web-pages picture wheel install install-lab uninstall deb rpm static image fleet-check completions clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -79,6 +79,10 @@ fuzz: ## feed hostile input to every fuzz target, FUZZ_SECONDS each
 # Half an hour on two cores.
 pins: ## measure which traces and tests depend on each threshold, and write them into docs/thresholds.md (python3; PIN="NAME…")
 	scripts/pin-thresholds.py $(PIN)
+
+schemas: ## write docs/*.schema.json as the types that are serialised say
+	UPDATE=1 cargo test --locked -p tcpwhy-core -p tcpwhy-lab --lib the_schema_of
+	UPDATE=1 cargo test --locked -p tcpwhy --lib the_schema_of -- --test-threads 1
 
 web: web/node_modules/.package-lock.json ## build the page of `tcpwhy report` from web/ (node), to be committed
 	cd web && npm run --silent build

@@ -1,11 +1,9 @@
-//! Every cause has its traces, its lab case and its id in the schema of labels, which the
-//! compiler does not check. The build checks that it has a row, and `findings/words.rs` that its
-//! manual is complete.
+//! Every cause has its traces, its lab case and its manual, which the compiler does not check. The
+//! build checks that it has a row, and `findings/words.rs` that its manual is complete.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use tcpwhy_core::app::Protocol;
 use tcpwhy_core::findings::manual;
 use tcpwhy_core::model::{Cause, Class, Language, Owner};
 
@@ -136,45 +134,6 @@ fn the_files_of_a_cause_have_its_name() {
 
 fn ids<T: Copy>(all: &[T], id: fn(T) -> &'static str) -> Vec<&'static str> {
     all.iter().copied().map(id).collect()
-}
-
-/// With `UPDATE` set, writes the lists instead of comparing them.
-#[test]
-fn the_schema_of_labels_lists_causes_owners_and_protocols() {
-    let lists =
-        [ids(Cause::ALL, Cause::id), ids(Owner::ALL, Owner::id), ids(Protocol::ALL, Protocol::id)];
-    let path = "../../docs/labels.schema.json";
-    let text = fs::read_to_string(here(path)).expect("a schema");
-    let right = lists.iter().fold(text.clone(), |text, ids| with_list(&text, ids));
-    if std::env::var_os("UPDATE").is_some() {
-        fs::write(here(path), right).expect("a schema that can be written");
-        return;
-    }
-    assert!(text == right, "{path}: UPDATE=1 cargo test -p tcpwhy-core --test causes");
-}
-
-/// The schema with all `ids` in each list that begins with the first two.
-fn with_list(schema: &str, ids: &[&str]) -> String {
-    let lines: Vec<_> = schema.lines().collect();
-    let is_id = |at: usize, id: &str| {
-        let line = lines.get(at).map(|line| line.trim().trim_end_matches(','));
-        line == Some(&format!("\"{id}\""))
-    };
-    let (mut text, mut at) = (String::new(), 0);
-    while let Some(line) = lines.get(at) {
-        let begins = lines[at.saturating_sub(1)].trim_end().ends_with('[');
-        if begins && is_id(at, ids[0]) && is_id(at + 1, ids[1]) {
-            let indent = &line[..line.len() - line.trim_start().len()];
-            let ids = ids.iter().map(|id| format!("{indent}\"{id}\""));
-            text += &ids.collect::<Vec<_>>().join(",\n");
-            at += lines[at..].iter().take_while(|line| !line.trim().starts_with(']')).count();
-        } else {
-            text += line;
-            at += 1;
-        }
-        text += "\n";
-    }
-    text
 }
 
 #[test]

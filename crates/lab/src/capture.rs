@@ -25,10 +25,12 @@ const GRACE: Duration = Duration::from_millis(1_200);
 
 /// A finished capture.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CaptureReport {
     /// Name of the file, in the directory of the labels.
     pub file: String,
     /// Where it was taken: `client` or `server`.
+    #[cfg_attr(test, schemars(extend("enum" = ["client", "server"])))]
     pub vantage: String,
     /// The interface.
     pub interface: String,

@@ -92,6 +92,7 @@ impl Load {
 
 /// One request as the client measured it. Times are on the captures' clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Request {
     /// Time before connect, or before the first write on an open connection.
     pub start_ns: u64,

@@ -11,6 +11,7 @@ use crate::netns::Netns;
 
 /// Counters by the kernel's names, without those that are 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Counters(BTreeMap<String, u64>);
 

@@ -15,6 +15,7 @@ pub const FORMAT: &str = "tcpwhy-lab/1";
 
 /// The class of finding that a diagnosis should report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
     /// Something is wrong and can be changed.
@@ -27,6 +28,7 @@ pub enum Class {
 
 /// The role of the culprit, which has to change something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The side that connects.
@@ -56,6 +58,7 @@ impl Role {
 
 /// Whether the case runs with its fault or as its healthy twin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Variant {
     /// The run with the fault.
@@ -76,8 +79,10 @@ impl Variant {
 
 /// A cause that is present.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PresentCause"))]
 pub struct Cause {
     /// The id in the taxonomy.
+    #[cfg_attr(test, schemars(with = "tcpwhy_core::model::Cause"))]
     pub cause: &'static str,
     /// Role of the culprit.
     pub culprit_role: Role,
@@ -89,6 +94,7 @@ pub struct Cause {
     pub lost_ns_how: &'static str,
     /// Ids that a diagnosis may also name, in addition to the cause or instead of it; `lost_ns` is
     /// then the sum of all of them.
+    #[cfg_attr(test, schemars(with = "Vec<tcpwhy_core::model::Cause>"))]
     pub also_right: Vec<&'static str>,
     /// Verdicts that are right for a diagnosis from packets alone.
     pub from_capture: FromCapture,
@@ -98,8 +104,10 @@ pub struct Cause {
 /// capture can show, and some causes show the same packets. The live state (`S`) distinguishes
 /// them, so only diagnoses of captures are judged by this.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FromCapture {
     /// Vantages at which no packet shows the cause: a diagnosis that names nothing is right there.
+    #[cfg_attr(test, schemars(extend("items" = { "type": "string", "enum": ["client", "server"] })))]
     pub unseen_at: Vec<&'static str>,
     /// Other verdicts that are right in place of the label's own cause and role. In contrast to
     /// `also_right` they are not added up: any single one is enough.
@@ -108,8 +116,10 @@ pub struct FromCapture {
 
 /// A cause with its culprit's role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// The id in the taxonomy.
+    #[cfg_attr(test, schemars(with = "tcpwhy_core::model::Cause"))]
     pub cause: &'static str,
     /// Role of the culprit.
     pub culprit_role: Role,
@@ -157,8 +167,9 @@ impl Cause {
     }
 }
 
-/// Quantiles of the requests' times.
+/// Quantiles of the requests' times, by nearest rank.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Latency {
     /// Median.
     pub p50_ns: u64,
@@ -202,8 +213,10 @@ impl Latency {
 
 /// The content of the file.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Labels {
-    /// [`FORMAT`].
+    /// Version of the format.
+    #[cfg_attr(test, schemars(extend("const" = FORMAT)))]
     pub format: &'static str,
     /// Name of the case.
     pub case: &'static str,
@@ -223,7 +236,7 @@ pub struct Labels {
     pub causes: Vec<Cause>,
     /// Number of requests.
     pub exchanges: u64,
-    /// Sum of the requests' durations.
+    /// Sum of the requests' durations, by the client's clock.
     pub wall_ns: u64,
     /// Quantiles in this run.
     pub latency_ns: Latency,
@@ -255,6 +268,19 @@ pub struct Labels {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tcpwhy_testing::schema::Document;
+
+    #[test]
+    fn the_schema_of_labels_is_that_of_the_types() {
+        let document = Document {
+            name: "labels",
+            id: "urn:tcpwhy:lab:1",
+            title: "tcpwhy lab labels",
+            description: "labels.json, format tcpwhy-lab/1: what is true of the captures beside it (docs/lab-format.md). Times are integers of nanoseconds, those since the epoch on the captures' clock.",
+            members_of_others: &[],
+        };
+        document.publish::<Labels>();
+    }
 
     #[test]
     fn quantiles_are_nearest_rank() {

@@ -9,6 +9,7 @@ use crate::error::LabError;
 
 /// Parameters by name; the suffix is the unit: `_ns`, `_bps`, `_bytes`, `_ppm`, none for counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Params(BTreeMap<String, u64>);
 

@@ -18,8 +18,10 @@ use crate::sys::TcpInfo;
 
 /// A socket in the last sample that contained it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SocketSample {
     /// The namespace of the socket: `client` or `server`.
+    #[cfg_attr(test, schemars(extend("enum" = ["client", "server"])))]
     pub vantage: &'static str,
     /// Local address and port.
     pub local: String,

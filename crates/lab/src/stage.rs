@@ -23,6 +23,7 @@ use crate::timekeeping::{HostClock, Timekeeping};
 
 /// The link between the two ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Link {
     /// A virtual Ethernet cable: about 0.05 ms, and packets stay as large as the sender's
@@ -50,6 +51,7 @@ pub struct StageParams {
 
 /// Records of a run other than its requests, and where its captures are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StageReport {
     /// Address of the client.
     pub client_address: String,
@@ -57,9 +59,10 @@ pub struct StageReport {
     pub captures: Vec<CaptureReport>,
     /// Report of the link emulator, unless the link was veth.
     pub relay: Option<RelayReport>,
-    /// How late the host was, at the CPU where it was the latest.
+    /// How late the CPUs resumed a thread that goes before all others, upper bounds: of the CPU that was
+    /// the latest. `None` if none could be measured.
     pub host_timekeeping: Option<Timekeeping>,
-    /// Roles of the namespaces other than client and server.
+    /// Roles of the namespaces other than client and server: router, backend, …
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<String>,
     /// Kernel counters of the client's namespace, over the run.

@@ -242,6 +242,7 @@ pub fn stay_on_cpu(cpu: usize) -> io::Result<()> {
 
 /// The limits of a sender that the kernel counts (`struct tcp_info`), summed over connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TcpInfo {
     /// Number of connections summed up.
     pub connections: u64,

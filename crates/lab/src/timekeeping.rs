@@ -12,6 +12,7 @@ use crate::sys;
 
 /// How late something happened, compared with its schedule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Timekeeping {
     /// Number of packets, or of times that a timer expired.
     #[serde(alias = "packets")]

@@ -13,8 +13,10 @@ use std::path::Path;
 
 /// A schema in `docs`.
 pub struct Document<'a> {
-    /// Name of the file before `.schema.json`; the schema's id is made of it.
+    /// Name of the file before `.schema.json`.
     pub name: &'a str,
+    /// The schema's id.
+    pub id: &'a str,
     /// Title of the schema.
     pub title: &'a str,
     /// What the document is.
@@ -32,7 +34,7 @@ impl Document<'_> {
         let (mut schema, defs) = schema_of::<T>();
         schema.remove("title");
         schema.insert("$schema".into(), json!("https://json-schema.org/draft/2020-12/schema"));
-        schema.insert("$id".into(), json!(format!("urn:tcpwhy:{}:1", self.name)));
+        schema.insert("$id".into(), json!(self.id));
         schema.insert("title".into(), json!(self.title));
         schema.insert("description".into(), json!(self.description));
         let others = read(self.name).filter(|_| !self.members_of_others.is_empty());
@@ -112,7 +114,7 @@ fn tidy(schema: &mut Value) {
                 members.remove("format");
             }
             // What a reader may assume is no part of what is written.
-            if members.get("default").is_some_and(Value::is_null) {
+            if members.get("default").is_some_and(|it| !it.is_object()) {
                 members.remove("default");
             }
             if let Some(Value::String(text)) = members.get_mut("description") {

@@ -87,6 +87,7 @@ mod tests {
     fn the_schema_of_drops_is_that_of_the_types() {
         let document = Document {
             name: "drops",
+            id: "urn:tcpwhy:drops:1",
             title: "tcpwhy drops",
             description: "What tcpwhy drops --json prints, schema version 1: packets that the kernel \
                 dropped while it was watched.",

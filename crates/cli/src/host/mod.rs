@@ -95,6 +95,7 @@ mod tests {
     fn the_schema_of_audits_is_that_of_the_types() {
         let document = Document {
             name: "host",
+            id: "urn:tcpwhy:host:1",
             title: "tcpwhy host",
             description: "What tcpwhy host --json prints, schema version 1. Entries that explain a \
                 present symptom come first, the most direct first.",

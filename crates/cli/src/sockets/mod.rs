@@ -71,6 +71,7 @@ mod tests {
     fn the_schema_of_sockets_is_that_of_the_types() {
         let document = Document {
             name: "sockets",
+            id: "urn:tcpwhy:sockets:1",
             title: "tcpwhy sockets",
             description: "What tcpwhy sockets --json prints, schema version 1. Sizes are bytes. A name \
                 that begins with tcpi_ is a field of TCP_INFO (linux/tcp.h), with its unit at the end.",

@@ -31,6 +31,7 @@ use rules::Rules;
 
 /// A link with separate properties for each direction.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RelayParams {
     /// From the client to the server.
     pub client_to_server: PathParams,
@@ -78,6 +79,7 @@ fn is_zero(ns: &u64) -> bool {
 
 /// A packet that the relay dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DroppedPacket {
     /// Time of arrival at the relay, on the captures' clock.
     pub time_ns: u64,
@@ -101,6 +103,7 @@ pub struct DroppedPacket {
 
 /// Counts of one direction.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MessageContext {
     /// Number of packets that came in.
     pub packets: u64,
@@ -118,6 +121,7 @@ pub struct MessageContext {
 
 /// The report of the relay, which is part of the truth.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RelayReport {
     /// From the client to the server.
     pub client_to_server: MessageContext,

@@ -9,6 +9,7 @@ use crate::rng::Rng;
 
 /// Properties of one direction. A value of zero disables the property.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PathParams {
     /// Propagation delay.
     pub delay_ns: u64,
@@ -30,6 +31,7 @@ pub struct PathParams {
 
 /// The reason for which the path dropped a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DropReason {
     /// Random loss.

@@ -10,6 +10,7 @@ use super::packet::{ACK, FIN, Header, RST, SYN, Segment, Transport, dns_question
 
 /// The way a packet travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// From the client's namespace to the server's.
@@ -20,6 +21,7 @@ pub enum Direction {
 
 /// The packets to which a rule applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A SYN; an occurrence is a new connection, its repetitions are copies.
@@ -55,6 +57,7 @@ pub enum Kind {
 
 /// A rule that drops chosen packets of one direction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DropRule {
     /// The direction to which the rule applies.
     pub direction: Direction,

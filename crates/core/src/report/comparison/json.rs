@@ -231,6 +231,7 @@ mod tests {
     fn the_schema_of_comparisons_is_that_of_the_types() {
         let document = Document {
             name: "comparison",
+            id: "urn:tcpwhy:comparison:1",
             title: "tcpwhy comparison",
             description: "What tcpwhy compare --json prints, schema version 1. Times are integers of \
                 nanoseconds; latencies are kept to within 0.8 %, and what is computed from them is no \

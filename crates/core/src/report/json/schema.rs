@@ -15,6 +15,7 @@ use tcpwhy_testing::schema::Document;
 fn the_schema_of_reports_is_that_of_the_types() {
     let document = Document {
         name: "report",
+        id: "urn:tcpwhy:report:1",
         title: "tcpwhy report",
         description: "What tcpwhy --json prints, schema version 1. All times are integers of \
             nanoseconds; those since the epoch exceed 2^53.",
