@@ -98,6 +98,7 @@ impl<'a> QuicView<'a> {
 /// One handshake.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "QuicHandshake"))]
 struct HandshakeView<'a> {
     client: EndpointView,
     server: EndpointView,

@@ -2,8 +2,9 @@
 //! tests.
 
 use super::View;
+use super::quic::{HandshakeOutcomes, HandshakeParts};
 use super::totals::{LedgerView, OutcomesView};
-use crate::model::{OutcomeKind, Owner, numbers_by_id};
+use crate::model::{OutcomeKind, Owner, numbers_by_id, quic};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, json};
 use std::borrow::Cow;
@@ -66,6 +67,35 @@ impl JsonSchema for OutcomesView<'_> {
             "description": "Number of exchanges by how they ended.",
             "required": required.collect::<Vec<_>>(),
             "properties": counts,
+        })
+    }
+}
+
+impl JsonSchema for HandshakeOutcomes {
+    fn schema_name() -> Cow<'static, str> {
+        "QuicOutcomes".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "description": "Number of connections by the result of the handshake.",
+            "required": quic::Outcome::ALL.map(|it| it.id()),
+            "properties": numbers_by_id::<quic::Outcome>(generator, 0),
+        })
+    }
+}
+
+impl JsonSchema for HandshakeParts {
+    fn schema_name() -> Cow<'static, str> {
+        "QuicLedger".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "description": "Time by part, ns; parts without time are absent.",
+            "properties": numbers_by_id::<quic::Part>(generator, 1),
         })
     }
 }
