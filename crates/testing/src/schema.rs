@@ -225,7 +225,7 @@ fn store(name: &str, mut schema: Map<String, Value>, defs: &Map<String, Value>) 
     assert!(
         text == file,
         "docs/{name}.schema.json is not that of the types, from line {} on: run this test with UPDATE=1",
-        differs.map_or_else(|| file.lines().count().min(text.lines().count()), |it| it) + 1
+        differs.unwrap_or_else(|| file.lines().count().min(text.lines().count())) + 1
     );
 }
 
