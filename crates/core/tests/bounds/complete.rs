@@ -134,7 +134,8 @@ const APART: [(&str, &str); 20] = [
 ];
 
 /// More of these.
-const APART_ALSO: [(&str, &str); 14] = [
+const APART_ALSO: [(&str, &str); 15] = [
+    ("app/hello.rs", "what one message offers, of which a bounded number is kept"),
     ("app/kind.rs", "words of one kind of request"),
     ("app/listed.rs", "one word"),
     ("app/redis/whole.rs", "one length"),
