@@ -5,11 +5,16 @@ use crate::model::Fact;
 use crate::model::quic::{Handshake, Outcome, Part, Sums, error_name};
 use crate::say;
 
-/// Says how many connections there are, and that their content was not judged; nothing without any.
+/// Says how many connections there are, how many of them failed, and that their content was not judged; nothing
+/// without any.
 pub(super) fn encrypted(report: &Report, language: Language) -> String {
     let count = report.quic.connections();
-    let is_asked = count > 0 && report.only.is_empty();
-    if is_asked { say!(language, "quic_encrypted", count) } else { String::new() }
+    if count == 0 || !report.only.is_empty() {
+        return String::new();
+    }
+    let of = |outcome| Some(report.quic.of(outcome)).filter(|&count| count > 0);
+    let (unanswered, refused) = (of(Outcome::Unanswered), of(Outcome::Refused));
+    say!(language, "quic_encrypted", count, unanswered, refused)
 }
 
 /// Writes how the handshakes went.
