@@ -2,7 +2,7 @@
 
 use super::view::{Ended, Fixed, View};
 use crate::error::Error;
-use crossterm::event::{self, Event, KeyEventKind, KeyModifiers};
+use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
@@ -98,8 +98,7 @@ impl Screen {
             match event::poll(KEY_WAIT).and_then(|is_there| is_there.then(event::read).transpose())
             {
                 Ok(Some(Event::Key(key))) if key.kind != KeyEventKind::Release => {
-                    let is_plain = (key.modifiers - KeyModifiers::SHIFT).is_empty();
-                    ends = is_plain && self.view.press(key.code);
+                    ends = self.press(key);
                     is_changed = true;
                 }
                 Ok(Some(_)) => {}
@@ -112,6 +111,16 @@ impl Screen {
             self.draw()?;
         }
         Ok(ends)
+    }
+
+    /// Applies a key; returns whether the watch is to end. Terminals send Alt with a key as the bytes of Esc
+    /// and of that key, which are also those of Esc with a key right behind it.
+    fn press(&mut self, key: KeyEvent) -> bool {
+        match key.modifiers - KeyModifiers::SHIFT {
+            KeyModifiers::NONE => self.view.press(key.code),
+            KeyModifiers::ALT => self.view.press(KeyCode::Esc) || self.view.press(key.code),
+            _ => false,
+        }
     }
 
     /// Draws the view.
