@@ -100,15 +100,15 @@ struct Walk<'a> {
     addresses: &'a [Tried],
     /// Faults that answers, redirects and addresses show, and that no finding states.
     faults: &'a [OutsideFault],
-    /// What else is worth knowing, a sentence each.
+    /// Further observations, a sentence each.
     notes: Vec<String>,
     /// The most that the walk may send, stated before it sends anything. null: no limit, because
     /// --load asks for as many requests as are answered.
     budget: Amount<Limits>,
-    /// What the walk sent of its budget.
+    /// The requests and bytes that the walk sent, and its budget.
     sent: Amount<Spent>,
     layers: Layers,
-    /// What HTTP/2 shows of the server; null if it was not spoken.
+    /// Facts about the server that HTTP/2 shows; null if it was not spoken.
     http2: Option<Http2>,
     /// Many requests at a time, for a moment each, in a closed loop. Only --load asks for more than
     /// ten connections.
@@ -119,7 +119,7 @@ struct Walk<'a> {
     host: Vec<Entry>,
     /// One sentence.
     verdict: String,
-    /// What was done, in order.
+    /// The steps of the walk, in order.
     steps: &'a [ExaminationStep],
 }
 

@@ -64,11 +64,11 @@ struct Document<'a> {
     pid: Option<u32>,
     /// Length of the sample, ns.
     sample_ns: u64,
-    /// What explains a present symptom first, the most direct first.
+    /// The entries: those that explain a present symptom first, the most direct of them first.
     entries: &'a [Entry],
     /// Findings of the report that was passed.
     findings: &'a [Finding],
-    /// What could not be read.
+    /// The files and tables that could not be read.
     unread: &'a [Unread],
 }
 

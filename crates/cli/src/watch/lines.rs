@@ -104,7 +104,7 @@ pub struct Saved {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Beside<'a> {
-    /// What `watch` itself costs and lost; absent from reports on files.
+    /// The CPU time that `watch` takes and the packets that it lost; absent from reports on files.
     watch: Watched<'a>,
 }
 

@@ -15,9 +15,9 @@ pub enum Outcome {
     Closed,
     /// The server's host reported by ICMP that it does not take the packets.
     Refused,
-    /// The server sent nothing.
+    /// The server sent nothing, and the client repeated its ClientHello.
     Unanswered,
-    /// The server answered, and the end of the handshake is not in the capture.
+    /// The end of the handshake is not in the capture.
     Unfinished,
 }
 

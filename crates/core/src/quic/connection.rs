@@ -9,15 +9,14 @@ use super::split::{self, Kinds, Sent};
 use crate::app::{ClientHello, ServerHello};
 use crate::keys::{InitialKeys, QuicVersion};
 use crate::model::quic::{Close, Handshake, Outcome};
-use crate::wire::quic::{INITIAL_DATAGRAM_MIN_BYTES, LongHeader, LongKind, QuicPacket, packets};
+use crate::wire::quic::{
+    INITIAL_DATAGRAM_MIN_BYTES, LongHeader, LongKind, QuicPacket, RETRY_TAG_BYTES, packets,
+};
 use crate::wire::{BySide, Endpoint, Side, digest};
 
 /// Least length of the connection ID that a client chooses for its first packets, bytes (RFC 9000
 /// §7.2).
 const FIRST_ID_MIN_BYTES: usize = 8;
-/// Bytes of the tag of a Retry packet.
-const RETRY_TAG_BYTES: usize = 16;
-
 /// Maximum number of datagrams of a handshake that are kept: the initial flight of a server has
 /// 10 (RFC 9002 §7.2), and each side repeats some.
 const DATAGRAMS_MAX: usize = 96;
@@ -46,6 +45,8 @@ pub(super) struct Connection {
     has_retry: bool,
     is_negotiated: bool,
     pub is_refused: bool,
+    /// The client sent what only an answer makes possible, though none was captured.
+    goes_on: bool,
     close: Option<(Close, bool)>,
     spin: Spin,
     short_datagrams: u64,
@@ -86,6 +87,7 @@ impl Connection {
             has_retry: false,
             is_negotiated: false,
             is_refused: false,
+            goes_on: false,
             close: None,
             spin: Spin::default(),
             short_datagrams: 0,
@@ -108,7 +110,7 @@ impl Connection {
     /// Returns whether a datagram from `source` that begins with `packet`, of these bytes, belongs to it.
     pub fn owns(&self, source: &Endpoint, packet: &QuicPacket<'_>, bytes: &[u8]) -> bool {
         let from = self.side(source);
-        let own = |side: Side| self.own_ids[side as usize].as_ref().map(ConnectionId::bytes);
+        let own = |side: Side| self.own_ids[side].as_ref().map(ConnectionId::bytes);
         let (to_id, from_id) = match packet {
             QuicPacket::Long(header) => (header.destination_id, header.source_id),
             QuicPacket::VersionNegotiation { destination_id, source_id, .. }
@@ -132,6 +134,19 @@ impl Connection {
                     && (own(Side::Server).is_none_or(|id| id == from_id) || self.has_retry)
             }
         }
+    }
+
+    /// Processes a datagram between its ends that belongs to no known connection: to an ID that only an answer
+    /// has told, Handshake or 1-RTT packets go on with the connection.
+    pub fn take_unknown(&mut self, carried: &Carried) {
+        let needs_answer = |packet: QuicPacket<'_>| match packet {
+            QuicPacket::Long(header) => header.kind == LongKind::Handshake,
+            QuicPacket::Short { .. } => true,
+            _ => false,
+        };
+        let mut all = packets(&carried.payload, carried.payload_bytes as usize);
+        let is_of_client = self.side(&carried.source) == Side::Client;
+        self.goes_on |= is_of_client && all.any(|(_, packet)| needs_answer(packet));
     }
 
     /// Processes a datagram of the connection.
@@ -229,7 +244,7 @@ impl Connection {
 
     /// Returns whether an Initial packet of the server was opened.
     fn has_answer(&self) -> bool {
-        self.own_ids[Side::Server as usize].is_some()
+        self.own_ids[Side::Server].is_some()
     }
 
     /// Returns whether a Retry answers the client's first packet (RFC 9000 §17.2.5.2: only one does).
@@ -263,7 +278,7 @@ impl Connection {
         let keys = if from == Side::Client { &keys.client } else { &keys.server };
         scratch.clear();
         scratch.extend_from_slice(packet);
-        let opened = keys.open(scratch, header.number_at, self.next_number[from as usize])?;
+        let opened = keys.open(scratch, header.number_at, self.next_number[from])?;
         Some((opened.number, scratch.get(opened.payload)?))
     }
 
@@ -316,7 +331,7 @@ impl Connection {
             }
         }
         let sample_ns = newest_ns.map(|newest_ns| sent.time_ns.saturating_sub(newest_ns));
-        let least_ns = &mut self.legs_ns[sent.from as usize];
+        let least_ns = &mut self.legs_ns[sent.from];
         *least_ns = match (*least_ns, sample_ns) {
             (Some(least_ns), Some(ns)) => Some(ns.min(least_ns)),
             (least_ns, ns) => least_ns.or(ns),
@@ -352,8 +367,11 @@ impl Connection {
         let outcome = match end {
             Some(_) => Outcome::Completed,
             None if self.is_refused && !from_server => Outcome::Refused,
-            // A client that gives up may say so to the server that never answered.
-            None if !from_server => Outcome::Unanswered,
+            // A client repeats its ClientHello until it is answered, and goes on then (RFC 9002 §6.2); only its
+            // packets may have been captured. One that gives up may say so to the server that never answered.
+            None if !from_server && !self.goes_on && repeated.clone().next().is_some() => {
+                Outcome::Unanswered
+            }
             None if self.close.is_some() => Outcome::Closed,
             None => Outcome::Unfinished,
         };

@@ -10,7 +10,7 @@ const CRYPTO_BYTES_MAX: usize = 4096;
 /// ClientHello sends up to 20.
 const CRYPTO_PIECES_MAX: usize = 64;
 
-/// What a CRYPTO frame brings.
+/// Whether the bytes of a CRYPTO frame were seen before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Brings {
     /// Nothing: there is no such frame.

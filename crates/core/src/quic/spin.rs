@@ -47,7 +47,7 @@ pub(super) struct Spin {
 impl Spin {
     /// Processes a packet with a short header of the side `from`.
     pub fn packet(&mut self, from: Side, bit: bool, time_ns: u64) {
-        if self.last[from as usize].replace(bit).is_none_or(|last| last == bit) {
+        if self.last[from].replace(bit).is_none_or(|last| last == bit) {
             return;
         }
         let turn = Turn { from, bit, time_ns };
@@ -55,14 +55,14 @@ impl Spin {
             if turn.follows(&before) {
                 self.followed += 1;
                 let ns = time_ns.saturating_sub(before.time_ns);
-                let least_ns = &mut self.legs_ns[from as usize];
+                let least_ns = &mut self.legs_ns[from];
                 *least_ns = Some(least_ns.map_or(ns, |least_ns| least_ns.min(ns)));
             } else {
                 self.unrelated += 1;
             }
         }
-        let since_ns = self.turned_ns[from as usize].replace(time_ns);
-        let samples_ns = &mut self.samples_ns[from as usize];
+        let since_ns = self.turned_ns[from].replace(time_ns);
+        let samples_ns = &mut self.samples_ns[from];
         if let Some(since_ns) = since_ns.filter(|_| samples_ns.len() < SPIN_SAMPLES_MAX) {
             samples_ns.push(time_ns.saturating_sub(since_ns));
         }
@@ -104,7 +104,7 @@ mod tests {
         let mut packets: Vec<[bool; 2]> = Vec::new();
         for at in 0..length {
             let seen = |back: usize, side: Side| {
-                at.checked_sub(back).and_then(|it| packets.get(it)).map(|it| it[side as usize])
+                at.checked_sub(back).and_then(|it| packets.get(it)).map(|it| it[side])
             };
             let from_client = !seen(1, Side::Server).unwrap_or(true);
             let from_server = seen(delay, Side::Client).unwrap_or(false);

@@ -37,7 +37,7 @@ pub(super) struct Sent {
     pub kinds: Kinds,
     /// Numbers of its Initial packets.
     pub numbers: Option<RangeInclusive<u64>>,
-    /// What the CRYPTO frames of its Initial packets bring.
+    /// Whether the bytes of the CRYPTO frames in its Initial packets were seen before.
     pub brings: Brings,
     /// An Initial packet in it was acknowledged.
     pub is_acked: bool,
@@ -63,7 +63,7 @@ impl Sent {
     }
 }
 
-/// What was found in the datagrams of a handshake.
+/// The parts of a handshake's time, and the wait for the amplification limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Split {
     pub parts: Parts,
@@ -94,14 +94,8 @@ pub(super) fn split(datagrams: &[Sent], end: usize, legs_ns: BySide<Option<u64>>
         split.parts.add(Part::Unknown, rest_ns);
         return split;
     };
-    until_flight(
-        round,
-        flight,
-        arrived.arrived_ns,
-        legs_ns[Side::Server as usize],
-        &mut split.parts,
-    );
-    let stall = Stall::of(round, begin > 0, legs_ns[Side::Server as usize].unwrap_or(0));
+    until_flight(round, flight, arrived.arrived_ns, legs_ns[Side::Server], &mut split.parts);
+    let stall = Stall::of(round, begin > 0, legs_ns[Side::Server].unwrap_or(0));
     after_flight(round, flight, legs_ns, stall.as_ref(), &mut split.parts);
     split.amplification = stall.map(|it| it.amplification(round));
     split
@@ -187,7 +181,7 @@ fn after_flight(
         let (before, next) = (&round[place - 1], &round[place]);
         let ns = next.time_ns.saturating_sub(before.time_ns);
         let is_stalled = stall.is_some_and(|it| (it.from + 1..=it.to).contains(&place));
-        // What repeats the flight, or the ClientHello although it arrived, follows a lost flight.
+        // A repeated flight, and a repeated ClientHello that had arrived, follow a lost flight.
         let own = match next.from {
             _ if next.brings == Brings::Again => Part::LostFlight,
             Side::Server => Part::Server,
@@ -196,7 +190,7 @@ fn after_flight(
         if is_stalled {
             parts.add(Part::Amplification, ns);
         } else if next.from != before.from {
-            let path_ns = legs_ns[next.from as usize].unwrap_or(ns).min(ns);
+            let path_ns = legs_ns[next.from].unwrap_or(ns).min(ns);
             parts.add(Part::Path, path_ns);
             parts.add(own, ns - path_ns);
         } else {

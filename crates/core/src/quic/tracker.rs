@@ -56,6 +56,8 @@ impl Tracker {
         if let Some(mut begun) = Connection::begin(carried, packet, &mut self.scratch) {
             begun.take(carried, &mut self.scratch);
             self.keep(flow, begun);
+        } else if let Some(newest) = self.flows.get_mut(&flow).and_then(|all| all.last_mut()) {
+            newest.take_unknown(carried);
         }
     }
 

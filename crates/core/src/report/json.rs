@@ -156,7 +156,7 @@ struct View<'a> {
     /// half of the time or more comes first where every fault takes less than 1 % of the time and
     /// meets less than 1 % of the exchanges and connections.
     findings: Vec<FindingView<'a>>,
-    /// What was noticed and is no finding, or limits the report.
+    /// Observations that are no finding, or limit the report.
     observations: Vec<ObservationView<'a>>,
     /// The worst first; bounded unless --all.
     connections: Vec<ConnectionView<'a>>,

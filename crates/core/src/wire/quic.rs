@@ -10,7 +10,7 @@ pub const SHORT_MIN_BYTES: usize = 21;
 /// Least length of a datagram with an Initial packet of a client, bytes (RFC 9000 §14.1).
 pub const INITIAL_DATAGRAM_MIN_BYTES: u32 = 1200;
 /// Bytes of the integrity tag at the end of a Retry packet (RFC 9001 §5.8).
-const RETRY_TAG_BYTES: usize = 16;
+pub const RETRY_TAG_BYTES: usize = 16;
 
 const LONG: u8 = 0x80;
 /// Set in all packets but Version Negotiation (RFC 9000 §17.2), unless both sides agreed to vary it

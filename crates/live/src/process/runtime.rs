@@ -117,6 +117,9 @@ impl Server {
             // A connection has a process of its own; the others are no workers for its requests.
             Self::Postgres => return "PostgreSQL".to_owned(),
         };
+        // Each process of Apache may have threads, which are its workers.
+        let worker = if self == Self::Apache { "process" } else { "worker" };
+        let plural = if self == Self::Apache { "processes" } else { "workers" };
         let kin: Vec<&Known> = servers.iter().filter(|it| Self::of(it) == Some(self)).collect();
         let is_child = kin.iter().any(|it| it.pid == own.parent);
         let master = if is_child { own.parent } else { own.pid };
@@ -128,8 +131,8 @@ impl Server {
         };
         match kin.iter().filter(is_worker).count() {
             0 if Self::is_master(own) || self == Self::Apache => name.to_owned(),
-            0 | 1 => format!("{name}, 1 worker"),
-            count => format!("{name}, {count} workers"),
+            0 | 1 => format!("{name}, 1 {worker}"),
+            count => format!("{name}, {count} {plural}"),
         }
     }
 

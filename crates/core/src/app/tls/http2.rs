@@ -23,7 +23,7 @@ const WINDOW_UPDATE_BYTES: u16 = FRAME_BYTES + 4;
 const SETTING_BYTES: u16 = 6;
 const SETTINGS_MAX: u16 = 6;
 
-/// What a side has sent so far.
+/// The part of its preface that a side has sent, or that it has gone beyond it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Sent {
     #[default]
@@ -35,7 +35,7 @@ enum Sent {
     Header,
 }
 
-/// What is known of HTTP/2 on a connection.
+/// Whether a connection speaks HTTP/2, and how far each side is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Http2 {
     /// The client offers it (RFC 7301).
@@ -97,7 +97,7 @@ impl Http2 {
         self.sent[Side::Server] == Sent::Settings
     }
 
-    /// Returns what a client has sent with a record of its preface; `None` if it is another record.
+    /// Returns how far the client is with a record of `bytes`; `None` if that is none of its preface.
     fn client_sent(&self, bytes: u16) -> Option<Sent> {
         let behind_magic = match self.sent[Side::Client] {
             Sent::Nothing if bytes == MAGIC_BYTES => return Some(Sent::Magic),
@@ -110,7 +110,7 @@ impl Http2 {
         is_settings.then_some(Sent::Settings)
     }
 
-    /// Returns what a server has sent with a record before its first answer; `None` if it is the answer.
+    /// Returns how far the server is with a record of `bytes`; `None` if an answer begins with it.
     fn server_sent(&self, bytes: u16) -> Option<Sent> {
         let behind = [0, FRAME_BYTES, WINDOW_UPDATE_BYTES, FRAME_BYTES + WINDOW_UPDATE_BYTES];
         let is_control = match self.sent[Side::Server] {

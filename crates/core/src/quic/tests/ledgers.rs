@@ -252,6 +252,17 @@ fn attempts_without_an_answer_and_with_a_refusal_are_told_apart() {
 }
 
 #[test]
+fn an_answer_that_was_not_captured_is_not_said_to_be_missing() {
+    let mut talk = Talk::new();
+    talk.hello(0, 0);
+    assert_eq!(talk.result().outcome, Outcome::Unfinished, "the capture ends too early");
+    talk.hello(1000 * MS, 1);
+    assert_eq!(talk.result().outcome, Outcome::Unanswered);
+    talk.finish(1040 * MS);
+    assert_eq!(talk.result().outcome, Outcome::Unfinished, "only the client was captured");
+}
+
+#[test]
 fn an_error_in_an_initial_packet_is_named() {
     let mut talk = Talk::new();
     talk.hello(0, 0);
