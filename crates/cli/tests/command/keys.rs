@@ -5,7 +5,8 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use tcpwhy_core::capture::Source;
+use tcpwhy_core::capture::{Block, CaptureSet, Source};
+use tcpwhy_core::drill::Drill;
 use tcpwhy_core::model::Report;
 use tcpwhy_core::pipeline::{Analysis, Options};
 use tcpwhy_core::report::json::render;
@@ -84,17 +85,22 @@ fn requests(report: &Value) -> u64 {
     read.filter_map(|it| it["exchanges"].as_u64()).sum()
 }
 
-/// The report of a capture that is changed in memory.
+/// The report of a capture in memory.
 fn analysed(capture: Vec<u8>) -> Option<Report> {
+    analysed_with(&capture).map(|(report, _)| report)
+}
+
+/// The report of a capture in memory, and the options it was made with.
+fn analysed_with(capture: &[u8]) -> Option<(Report, Options)> {
     let sources = || {
-        let source = Source::memory("changed.pcapng", capture.as_slice());
+        let source = Source::memory("changed.pcapng", capture);
         Ok::<_, Failed>(vec![source])
     };
     let begun = begin(sources().ok()?, &sources, Options::default(), Some(1), &|| true);
     let Begun { options, mut capture, .. } = begun.ok()?;
-    let mut analysis = Analysis::new(options);
+    let mut analysis = Analysis::new(options.clone());
     analysis.run(&mut capture, &mut |_| true).ok()?;
-    Some(analysis.finish(capture.inputs()))
+    Some((analysis.finish(capture.inputs()), options))
 }
 
 #[derive(Debug)]
@@ -119,6 +125,29 @@ fn requests_in_tls_are_those_that_wireshark_counts() {
         assert_eq!(requests(&report), expected, "{name}");
         let observations = report["observations"].to_string();
         assert!(observations.contains("tls_opened"), "{name}: {observations}");
+    }
+}
+
+/// Drawings read what the report has read, so that they show the same exchanges.
+#[test]
+fn a_drawing_opens_what_the_report_opened() {
+    for (name, expected) in CAPTURES {
+        let capture = fs::read(file(name)).expect("a capture");
+        let (report, options) = analysed_with(&capture).expect("a report");
+        let mut drawn = 0;
+        for connection in &report.connections {
+            let source = Source::memory(name, capture.as_slice());
+            let mut blocks = CaptureSet::new(vec![source]).expect("a capture");
+            let (mut drill, mut block) = (Drill::new(&options, connection), Block::default());
+            while blocks.next_block(&mut block).expect("readable") && drill.take(&block) {}
+            let exchanges = drill.slices();
+            assert_eq!(exchanges.len() as u64, connection.exchanges, "{name}");
+            let slices = exchanges.iter().flat_map(|(_, slices)| slices);
+            let drawn_ns: u64 = slices.map(|slice| slice.ns).sum();
+            assert_eq!(drawn_ns, connection.ledger.total_ns(), "{name}");
+            drawn += connection.exchanges;
+        }
+        assert!(drawn >= expected, "{name}: {drawn} exchanges");
     }
 }
 

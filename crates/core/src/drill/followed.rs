@@ -7,12 +7,14 @@ use super::rungs::{Drawing, Rung, sender};
 use crate::capture::FrameId;
 use crate::graph::Graph;
 use crate::join::Sites;
+use crate::keys::Keys;
 use crate::model::{ConnectionReport, Ledger, LookupReport, Reassigned, Slice, Window};
 use crate::pipeline::Options;
 use crate::report::{Ladder, LadderStep};
 use crate::tcp::{Account, Connection, Exchange, Shared, Sink};
 use crate::wire::{Endpoint, FlowKey, IcmpError, Segment};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Greatest number of segments kept; a longer connection is drawn up to there.
 const RUNGS_MAX: usize = 1 << 18;
@@ -46,6 +48,7 @@ pub(crate) struct Followed {
     rungs: Vec<Rung>,
     shared: Shared,
     window: Window,
+    keys: Option<Arc<Keys>>,
     exchanges: Exchanges,
     graph: Option<Graph>,
     /// Decisions are logged.
@@ -88,8 +91,9 @@ impl Followed {
             over: false,
             segments_max: None,
             rungs: Vec::new(),
-            shared: Shared::limited_to(options.window()),
+            shared: Shared::limited_to(options.window(), options.keys.clone()),
             window: options.window(),
+            keys: options.keys.clone(),
             exchanges: Exchanges::default(),
             graph: None,
             decides: false,
@@ -173,7 +177,7 @@ impl Followed {
         self.connection = None;
         self.rungs.clear();
         self.exchanges.0.clear();
-        self.shared = Shared::limited_to(self.window);
+        self.shared = Shared::limited_to(self.window, self.keys.clone());
         if let Some(graph) = &mut self.graph {
             graph.begin_again();
         }

@@ -2,6 +2,7 @@
 
 use crate::app::KnownHeaders;
 use crate::judge::Gap;
+use crate::keys::Keys;
 use crate::model::Window;
 use crate::tcp::early::EarlyBytes;
 use crate::tcp::timeline::Marks;
@@ -30,9 +31,17 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Creates the state for connections of which only what happens in `window` is reported.
-    pub fn limited_to(window: Window) -> Self {
-        Self { window, ..Self::default() }
+    /// Creates the state for connections of which only what happens in `window` is reported, and whose
+    /// TLS `keys` open.
+    pub fn limited_to(window: Window, keys: Option<Arc<Keys>>) -> Self {
+        let mut shared = Self { window, ..Self::default() };
+        shared.open_tls_with(keys);
+        shared
+    }
+
+    /// Opens TLS connections with `keys`, if there are any.
+    pub fn open_tls_with(&mut self, keys: Option<Arc<Keys>>) {
+        self.known.keys = keys.filter(|keys| !keys.is_empty());
     }
 }
 

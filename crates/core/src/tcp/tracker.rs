@@ -75,7 +75,7 @@ impl Tracker {
 
     /// Opens TLS connections with `keys`, if there are any.
     pub fn open_tls_with(&mut self, keys: Option<Arc<Keys>>) {
-        self.shared.known.keys = keys.filter(|keys| !keys.is_empty());
+        self.shared.open_tls_with(keys);
     }
 
     /// Sets the memory bound of out-of-order bytes to the share of one of `trackers` trackers.
