@@ -154,6 +154,16 @@ impl Awaited<'_> {
         self.framer.is_set_aside() || closed_ns.is_some_and(|at_ns| since_ns < at_ns)
     }
 
+    /// Returns whether the data that was read last is no part of the request or of the response for which it
+    /// waits, so that the wait goes on: settings, pings and windows of HTTP/2 (RFC 9113 §6), tickets and
+    /// alerts of TLS. Other protocols may have a response that cannot be told from a message of the server's
+    /// own accord.
+    pub fn is_between_request_and_response(self) -> bool {
+        (self.framer.protocol() == Protocol::Http2 || self.framer.is_in_tls())
+            && self.framer.is_set_aside()
+            && self.timeline.exchanges.is_unanswered()
+    }
+
     /// Returns whether data of `side` may continue a message whose beginning was not captured.
     #[inline]
     pub fn may_be_under_way(self, side: Side) -> bool {

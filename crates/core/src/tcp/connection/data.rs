@@ -472,15 +472,16 @@ impl Connection {
         });
         let begins_exchange = self.timeline.begins_exchange(&shared.marks, overlap, rests);
         let pause = slices.and_then(|slices| self.pause_of_server(&shared.silence, slices));
-        let meaning =
-            self.meaning(possible, begins_exchange, pause.map(|_| shared.silence.start_ns));
+        let paused_ns = pause.map(|_| shared.silence.start_ns);
+        let meaning = self.meaning(data, possible, begins_exchange, paused_ns);
         Content { meaning, begins_exchange, rests, overlap }
     }
 
-    /// Returns what the content that was read last means, if it `begins_exchange`, and if the server
-    /// paused before it since `paused_ns`.
+    /// Returns what the content of `data`, which was read last, means, if it `begins_exchange`, and if the
+    /// server paused before it since `paused_ns`.
     fn meaning(
         &self,
+        data: &Data<'_>,
         possible: Interpretations,
         begins_exchange: bool,
         paused_ns: Option<u64>,
@@ -507,6 +508,9 @@ impl Connection {
         }
         if possible.may_be_unasked && self.framer.is_set_aside() {
             return Meaning::Aside { is_unsolicited: !self.framer.is_ended_idle() };
+        }
+        if data.is_new() && self.awaited().is_between_request_and_response() {
+            return Meaning::Aside { is_unsolicited: false };
         }
         Meaning::Awaited
     }
