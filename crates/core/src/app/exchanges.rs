@@ -67,6 +67,8 @@ impl Noted {
     const REQUEST_HEADER: u8 = 1 << 1;
     /// A request has passed behind which its client sends no other.
     const LAST_ASKED: u8 = 1 << 2;
+    /// The newest request is answered by a stream of events, which nobody waits for.
+    const STREAMS_EVENTS: u8 = 1 << 3;
 
     fn has(self, bit: u8) -> bool {
         self.0 & bit != 0
@@ -189,6 +191,7 @@ impl Exchanges {
         (self.is_in_exchange, self.set_aside) = (true, false);
         self.waiting.push_back(flags);
         self.noted.set(Noted::KIND | Noted::REQUEST_HEADER, true);
+        self.noted.set(Noted::STREAMS_EVENTS, false);
         true
     }
 
@@ -219,6 +222,11 @@ impl Exchanges {
         while self.waiting.len() > 1 {
             self.waiting.pop_front();
         }
+    }
+
+    /// Returns whether the newest request is answered by a stream of events.
+    pub fn streams_events(&self) -> bool {
+        self.noted.has(Noted::STREAMS_EVENTS)
     }
 
     /// Returns whether the TLS handshake has ended.
@@ -309,6 +317,13 @@ impl<'a> Feed<'a> {
         self.exchanges.set_aside = true;
     }
 
+    /// Ends the response, which announces a stream of events: the client does not wait for the last of
+    /// them.
+    pub fn stream_of_events(&mut self) {
+        self.response_end();
+        self.exchanges.noted.set(Noted::STREAMS_EVENTS, true);
+    }
+
     pub fn request_start(&mut self) {
         self.exchanges.is_in_exchange = true;
         if self.was_anticipated(Side::Client) {
@@ -323,7 +338,7 @@ impl<'a> Feed<'a> {
         let is_behind_end = exchanges.noted.has(Noted::LAST_ASKED) && is_behind_other;
         exchanges.waiting.push_back(RequestFlags::default());
         exchanges.sending = true;
-        exchanges.noted.set(Noted::KIND | Noted::REQUEST_HEADER, false);
+        exchanges.noted.set(Noted::KIND | Noted::REQUEST_HEADER | Noted::STREAMS_EVENTS, false);
         self.mark(Mark::RequestStart);
         if is_behind_end {
             self.mark(Mark::NotDue);

@@ -211,6 +211,11 @@ impl Framer {
         matches!(&self.spoken_by().machine, Machine::Frames(frames) if frames.has_events())
     }
 
+    /// Returns whether the newest request is answered by a stream of events over HTTP/1.
+    pub fn streams_events(&self) -> bool {
+        self.exchanges.streams_events()
+    }
+
     /// Returns whether the first `RequestStart` of the next push ends the exchanges before it: their
     /// protocol does not show where a response ends. If the message in progress has yet to show its
     /// protocol, its own start is marked already: the next one is that of a pipelined request.

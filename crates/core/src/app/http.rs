@@ -419,9 +419,7 @@ impl MessageReader {
                     feed.answer_no_more();
                 }
                 if header.is_event_stream {
-                    // The response is the announcement of events; the client does not wait for the
-                    // last of them.
-                    feed.response_end();
+                    feed.stream_of_events();
                 }
                 let head = feed.answering() == RequestFlags::HEAD;
                 if head || matches!(header.status, 204 | 304) {

@@ -171,6 +171,7 @@ pub(super) const COUNTS: &[&str] = &[
     "others",
     "pairs",
     "pauses",
+    "gathered",
     "pool",
     "asked",
     "ports",

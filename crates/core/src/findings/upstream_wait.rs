@@ -122,7 +122,9 @@ pub(super) fn settle(findings: &mut Vec<Finding>, tally: &Tally, floors: &Floors
             }
         }
     }
-    let nested = links.iter().map(|link| Nested {
+    // A stream of events is in no exchange, so that its time is counted once.
+    let counted_twice = links.iter().filter(|link| link.behind.found.gathered == 0);
+    let nested = counted_twice.map(|link| Nested {
         server: link.outer,
         owner: Owner::Server,
         ns: link.waited_ns,
@@ -190,6 +192,7 @@ fn wait_for(link: &Link, mut finding: Finding, ns: u64, tally: &Tally) -> Findin
         of_ns: covered.outer_ns / waits,
         asked: found.asked / waits,
         pool: covered.pool,
+        gathered: found.gathered,
     };
     wait.explain(&mut finding);
     finding

@@ -21,6 +21,9 @@ pub(in crate::findings) struct Wait {
     pub asked: u64,
     /// Number of requests that the waiting server has in progress there at a time, if others queue for it.
     pub pool: Option<u64>,
+    /// Number of answers there that came piece by piece, and which the waiting server had to its end before it
+    /// answered; 0 unless these are most.
+    pub gathered: u64,
 }
 
 impl Wait {
@@ -35,6 +38,7 @@ impl Wait {
         facts.push(("of_ns", Fact::Ns(self.of_ns)));
         facts.extend((self.asked > 1).then_some(("asked", Fact::Count(self.asked))));
         facts.extend(self.pool.map(|pool| ("pool", Fact::Count(pool))));
+        facts.extend((self.gathered > 0).then_some(("gathered", Fact::Count(self.gathered))));
         if !self.others.is_empty() {
             let others: Vec<_> = self.others.iter().map(Endpoint::to_string).collect();
             facts.push(("further_servers", Fact::Text(others.join(" and "))));

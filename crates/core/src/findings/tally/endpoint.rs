@@ -93,6 +93,7 @@ impl EndpointTally {
         let is_closed_idle = self.set_ups.connection(connection);
         self.clients.connection(connection, is_closed_idle);
         self.round_trips.connection(connection);
+        self.waits.add_stream(connection);
         for side in Side::ALL {
             self.senders[side].connection(connection, side);
         }

@@ -100,7 +100,8 @@ impl Wait {
 pub struct Waits {
     /// Exchanges that took long.
     single: Vec<Wait>,
-    /// Exchanges that took long together. Each of them was short.
+    /// Exchanges that took long together. Each of them was short. Streams of events, too: nobody waits for
+    /// their end but a host that gathers them.
     series: Vec<Wait>,
 }
 
@@ -110,7 +111,7 @@ impl Waits {
         &self.single
     }
 
-    /// Returns the series of short exchanges that are kept.
+    /// Returns the series of short exchanges and the streams of events that are kept.
     pub fn series(&self) -> &[Wait] {
         &self.series
     }
@@ -180,6 +181,16 @@ impl Waits {
             let times = [began_ns, began_ns, ended_ns, ended_ns];
             let wait = Wait::new(connection.client(), &connection.path, times);
             insert(&mut self.series, Wait { busy_ns, count, ..wait }, SERIES_MAX);
+        }
+    }
+
+    /// Adds the stream of events with which `connection` ends, if there is one.
+    pub fn add_stream(&mut self, connection: &Connection) {
+        let Some((asked_ns, ended_ns)) = connection.view().stream_of_events_ns() else { return };
+        if ended_ns >= asked_ns + COST_MIN_NS {
+            let times = [asked_ns, asked_ns, ended_ns, ended_ns];
+            let wait = Wait::new(connection.client(), &connection.path, times);
+            insert(&mut self.series, Wait { streams: true, ..wait }, SERIES_MAX);
         }
     }
 

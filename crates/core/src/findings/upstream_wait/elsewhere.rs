@@ -36,6 +36,9 @@ pub(super) struct Elsewhere {
     pub asked: u64,
     /// Number of these waits.
     pub waits: u64,
+    /// Number of answers that came piece by piece, and after whose end only the server answered; 0 unless
+    /// these are most.
+    pub gathered: u64,
 }
 
 /// Finds the servers for which `server` waits, if that is no chance.
@@ -248,7 +251,10 @@ impl Elsewhere {
         let is_within = |it: &&&Work| owed.iter().any(|wait| it.end_within(wait).is_some());
         let work: Vec<_> = work.iter().filter(is_within).copied().collect();
         let asked = work.iter().map(|it| it.count).sum();
-        Self { covered: cover::cover(owed, &work), asked, waits: owed.len() as u64 }
+        let is_gathered = |it: &&&Work| owed.iter().any(|wait| it.is_gathered_for(wait));
+        let gathered = work.iter().filter(is_gathered).count();
+        let gathered = if gathered > work.len() / 2 { gathered as u64 } else { 0 };
+        Self { covered: cover::cover(owed, &work), asked, waits: owed.len() as u64, gathered }
     }
 }
 

@@ -13,6 +13,8 @@ pub(super) struct Work {
     pub ended_ns: u64,
     /// Time in which a request was in progress, ns.
     pub busy_ns: u64,
+    /// Its answer came over most of its time.
+    pub streams: bool,
     /// Number of requests.
     pub count: u64,
     pub to: Endpoint,
@@ -29,6 +31,7 @@ impl Work {
             answered_ns: wait.answered_ns,
             ended_ns: wait.ended_ns.max(wait.answered_ns),
             busy_ns: wait.busy_ns,
+            streams: wait.streams,
             count: wait.count.into(),
             to,
             client: wait.client,
@@ -53,6 +56,11 @@ impl Work {
     pub(super) fn end_within(&self, wait: &Wait) -> Option<u64> {
         let is_other = self.client != wait.client && self.began_ns >= wait.asked_ns;
         self.end_before(wait.worked_until_ns()).filter(|_| is_other)
+    }
+
+    /// Returns whether `wait` lasted until the end of its answer, although that came over most of its time.
+    pub(super) fn is_gathered_for(&self, wait: &Wait) -> bool {
+        self.streams && self.end_within(wait) == Some(self.ended_ns)
     }
 
     /// Returns whether it is on the same connection and follows `before` at once.

@@ -246,6 +246,13 @@ impl<'a> View<'a> {
         self.0.senders[0].last.time_ns.max(self.0.senders[1].last.time_ns)
     }
 
+    /// Times at which the client last sent data, a request that a stream of events answers, and at which the
+    /// server last sent some of these, ns; `None` if it is no such request.
+    pub fn stream_of_events_ns(self) -> Option<(u64, u64)> {
+        let [asked_ns, ended_ns] = Side::ALL.map(|side| self.0.senders[side].last.time_ns);
+        self.0.framer.streams_events().then_some((asked_ns, ended_ns))
+    }
+
     /// Time for which the client had sent only a part of a request, and then nothing, until either side
     /// closed or it was seen last, ns; `None` if it owes nothing, or if not all that it sent was
     /// acknowledged.
