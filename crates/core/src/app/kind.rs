@@ -65,11 +65,9 @@ impl Label {
         (self.len ^ first).wrapping_mul(7) ^ middle.wrapping_mul(3) ^ last
     }
 
-    /// Returns a hash of the text (FNV-1a).
+    /// Returns a hash of the text.
     pub fn digest(&self) -> u64 {
-        self.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |digest, &byte| {
-            (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-        })
+        digest(self.as_bytes())
     }
 
     /// Returns the text as bytes.
@@ -77,6 +75,13 @@ impl Label {
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
+}
+
+/// Returns a hash of `text` (FNV-1a).
+pub(super) fn digest(text: &[u8]) -> u64 {
+    text.iter().fold(0xcbf2_9ce4_8422_2325, |digest, &byte| {
+        (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
 }
 
 impl From<&str> for Label {

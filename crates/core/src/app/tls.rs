@@ -35,6 +35,7 @@ use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
 use super::hello::{ClientHello, ServerHello};
+use super::kind::digest;
 use crate::wire::{BySide, Side};
 use http2::Http2;
 
@@ -157,6 +158,8 @@ pub(super) struct Tls {
     /// The records that begin with a hello, while they are being read.
     reading: BySide<Option<Box<Reading>>>,
     http2: Http2,
+    /// A hash of the name of the server that the client asks for (RFC 6066 §3); 0 if it is unknown.
+    server_name: u64,
     /// The server's TLS 1.3 ServerHello resumes a session; `None` if it was not read.
     resumes_session: Option<bool>,
     /// The server asked for another ClientHello, which has not come yet.
@@ -355,6 +358,9 @@ impl Tls {
             Side::Client => {
                 if let Some(hello) = ClientHello::read(&bytes) {
                     self.http2.offered(&hello);
+                    self.server_name = hello
+                        .server_name
+                        .map_or(0, |name| digest(name.to_ascii_lowercase().as_bytes()));
                 }
             }
             Side::Server => {
@@ -559,6 +565,11 @@ impl Tls {
         let sent =
             matches!(self.tickets, Tickets::Seen { .. }) || self.http2.has_sent_settings_only();
         sent && !self.greets && !GREETING_PORTS.contains(&server_port)
+    }
+
+    /// A hash of the name of the server that the client asks for; 0 if it is unknown.
+    pub fn server_name(&self) -> u64 {
+        self.server_name
     }
 
     /// Returns whether a record of the server is a session ticket, not part of a response.

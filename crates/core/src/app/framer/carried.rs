@@ -21,6 +21,14 @@ impl Framer {
         matches!(self.machine, Machine::Tls(_))
     }
 
+    /// Returns a hash of the name of the server that the client of TLS asks for; 0 if it is unknown.
+    pub fn server_name(&self) -> u64 {
+        match &self.machine {
+            Machine::Tls(tls) => tls.server_name(),
+            _ => 0,
+        }
+    }
+
     /// Returns the framer of the protocol that is spoken: the one inside TLS, where that can be read.
     pub(super) fn spoken_by(&self) -> &Self {
         match &self.machine {

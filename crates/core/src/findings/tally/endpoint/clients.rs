@@ -4,15 +4,18 @@ use crate::findings::tally::affected_clients::CALLERS_MAX;
 use crate::model::Fact;
 use crate::tcp::{Connection, Exchange};
 
-/// The clients with the least addresses, in order of address. The result does not depend on the
+/// The clients with the least addresses, in order of address and of the name that they ask for: one server
+/// has several, and no connection to one of them serves another (RFC 9110 §4.3.3). The result does not depend on the
 /// order in which connections are counted.
 #[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Clients(Vec<Client>);
 
-/// The connections of one client to the endpoint.
+/// The connections of one client to one name of the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 struct Client {
     address: [u8; 16],
+    /// A hash of the name; 0 if that is unknown.
+    name: u64,
     /// Number of its connections that were set up.
     connections: u64,
     /// Time at which a connection was opened that carried a request, ns: that of the last one.
@@ -24,8 +27,12 @@ struct Client {
 }
 
 impl Client {
-    fn of(address: [u8; 16]) -> Self {
-        Self { address, connections: 0, opened_ns: None, answered_ns: None, closed_ns: None }
+    fn of(connection: &Connection) -> Self {
+        Self::named(connection.client().address, connection.framer.server_name())
+    }
+
+    fn named(address: [u8; 16], name: u64) -> Self {
+        Self { address, name, connections: 0, opened_ns: None, answered_ns: None, closed_ns: None }
     }
 
     fn merge(&mut self, other: &Self) {
@@ -48,8 +55,7 @@ impl Clients {
     pub(super) fn connection(&mut self, connection: &Connection, is_closed_idle: bool) {
         if connection.mid_stream || connection.setup.established_ns().is_some() {
             let closed_ns = is_closed_idle.then_some(connection.last.time_ns);
-            let address = connection.client().address;
-            self.add(&Client { connections: 1, closed_ns, ..Client::of(address) });
+            self.add(&Client { connections: 1, closed_ns, ..Client::of(connection) });
         }
     }
 
@@ -58,8 +64,7 @@ impl Clients {
         if exchange.request_seen {
             let opened_ns = (!connection.mid_stream).then_some(connection.first_ns);
             let answered_ns = exchange.outcome.is_complete().then_some(exchange.end_ns);
-            let address = connection.client().address;
-            self.add(&Client { opened_ns, answered_ns, ..Client::of(address) });
+            self.add(&Client { opened_ns, answered_ns, ..Client::of(connection) });
         }
     }
 
@@ -88,7 +93,8 @@ impl Clients {
     }
 
     fn add(&mut self, client: &Client) {
-        match self.0.binary_search_by_key(&client.address, |known| known.address) {
+        let key = |client: &Client| (client.address, client.name);
+        match self.0.binary_search_by_key(&key(client), key) {
             Ok(at) => self.0[at].merge(client),
             Err(at) => {
                 // Most endpoints of a capture with many have one client.
@@ -112,7 +118,7 @@ mod tests {
             connections: 1,
             opened_ns: Some(opened_ns),
             answered_ns: Some(answered_ns),
-            ..Client::of([address; 16])
+            ..Client::named([address; 16], 0)
         };
         let all = [(7, 1, 2), (1, 1, 2), (2, 1, 2), (9, 1, 2), (1, 3, 4), (1, 5, 6), (3, 1, 2)];
         for cut in 0..all.len() {
@@ -131,12 +137,18 @@ mod tests {
             .iter()
             .for_each(|&(opened, end)| together.add(&connection(1, opened, end)));
         assert_eq!(together.reconnects(), None);
+        // To two names of one server.
+        let mut names = Clients::default();
+        [(1, 1), (2, 3)].iter().for_each(|&(name, opened)| {
+            names.add(&Client { name, ..connection(1, opened, opened + 1) });
+        });
+        assert_eq!(names.reconnects(), None);
     }
 
     #[test]
     fn a_connection_closed_for_idleness_is_missed_only_by_a_client_that_comes_later() {
-        let closed = Client { closed_ns: Some(5), ..Client::of([1; 16]) };
-        let opened = |opened_ns| Client { opened_ns: Some(opened_ns), ..Client::of([1; 16]) };
+        let closed = Client { closed_ns: Some(5), ..Client::named([1; 16], 0) };
+        let opened = |opened_ns| Client { opened_ns: Some(opened_ns), ..Client::named([1; 16], 0) };
         for (opened_ns, needs) in [(4, false), (6, true)] {
             let mut clients = Clients::default();
             [closed, opened(opened_ns)].iter().for_each(|it| clients.add(it));
