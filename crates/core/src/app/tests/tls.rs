@@ -384,3 +384,21 @@ fn the_server_chooses_http2_in_tls_1_2() {
     assert_ne!(marks(&[0xc0, 0x2f, 0], b"\0\x09\x08http/1.1"), one);
     assert_ne!(marks(&[0xc0, 0x13, 0], b"\0\x03\x02h2"), one, "a block cipher hides lengths");
 }
+
+#[test]
+fn the_name_of_the_server_is_compared_whatever_its_case() {
+    let asked = |name: &str| {
+        let host = [&[0, 0, name.len() as u8][..], name.as_bytes()].concat();
+        let content = [&[0, host.len() as u8][..], &host].concat();
+        let mut framer = Framer::new(443, false);
+        let hellos = [
+            hello(1, &[0, 2, 0x13, 1, 1, 0], &[(0, &content), (43, &[2, 3, 4])]),
+            hello(2, &[0x13, 1, 0], &[(43, &[3, 4])]),
+        ];
+        marks_with(&mut framer, &[(C, &*hellos[0], 0), (S, &*hellos[1], 0)]);
+        framer.server_name()
+    };
+    assert_eq!(asked("a.example"), asked("A.Example"));
+    assert_ne!(asked("a.example"), asked("b.example"));
+    assert_ne!(asked("a.example"), 0);
+}
