@@ -201,7 +201,7 @@ impl Tracker {
             let found = found.filter(|it| it.cold.over_ns().is_some_and(is_this_end));
             let Some(connection) = found else { continue };
             let is_clean = connection.view().is_clean();
-            let is_waiting = connection.view().is_unacknowledged()
+            let is_waiting = closed::may_go_on(connection)
                 && matches!(closed::kept(connection, now_ns), Kept::Whole);
             match due {
                 Due::Forgotten(_) if is_waiting && self.closed.has_room() => {

@@ -23,9 +23,11 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     };
     let error = scene.connection.cold.icmp_report().filter(|told| told.last.frame == reset.frame);
     let frames = setup.frames();
-    // Each error answers the SYN before it; a RST answers the last.
-    let last = setup.syns_before_answer().last();
-    let last = last.map(|Syn { time_ns, frame, .. }| Sighting {
+    // Each error answers the SYN before it, and so does a RST that answers a SYN of its own. Which of
+    // several SYNs a RST answers is not known: the time is that since the first (RFC 6298 §3).
+    let since_ns = refusals.map_or(0, |(_, earlier)| earlier.time_ns);
+    let mut unanswered = setup.syns_before_answer().filter(|syn| syn.time_ns >= since_ns);
+    let asked = unanswered.next().map(|Syn { time_ns, frame, .. }| Sighting {
         frame,
         time_ns,
         payload_bytes: 0,
@@ -33,18 +35,18 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     });
     let (syn, answer) = match error {
         Some(error) => (frames.syn, error.seen),
-        None => (last.or(frames.syn), reset),
+        None => (asked.or(frames.syn), reset),
     };
-    if let Some(first) = frames.syn.filter(|_| error.is_none() && setup.syns > 1) {
+    if let Some(first) = frames.syn.filter(|_| error.is_none() && refusals.is_some()) {
         proof.add_frame("first_syn", first);
     }
     if let Some(syn) = syn {
         proof.add_frame("syn", syn);
+        if let Some(again) = frames.syn_again.filter(|_| error.is_some() || refusals.is_none()) {
+            proof.add_frame("syn_again", again);
+        }
         if error.is_some() {
             add_icmp_errors(scene, proof);
-            if let Some(again) = frames.syn_again {
-                proof.add_frame("syn_again", again);
-            }
         } else {
             proof.add_frame("reset", reset);
             let [of_reset, _] = scene.connection.cold.ending().reset_ttls;
@@ -85,8 +87,12 @@ const PROHIBITED: &str = "of_filter";
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let setup = &scene.connection.setup;
     let refusals = scene.connection.view().refusals();
-    shown.add("sent_again", refusals.map_or(0, |(count, _)| count.into()));
-    if let Some(report) = scene.connection.cold.icmp_report() {
+    let report = scene.connection.cold.icmp_report();
+    // What refused a SYN before it was sent again was an error or a RST.
+    let errors = report.filter(|it| it.about_syn).map_or(0, |it| it.count);
+    let refusals = refusals.map_or(0, |(count, _)| u64::from(count));
+    shown.add("sent_again", refusals.saturating_sub(errors));
+    if let Some(report) = report {
         shown.add("tried_again", u64::from(setup.syns).saturating_sub(1));
         match report.kind {
             IcmpErrorKind::Unreachable => shown.add(WITHOUT_ROUTE, 1),

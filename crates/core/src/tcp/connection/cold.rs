@@ -42,7 +42,8 @@ pub(super) struct ColdState {
     pub ignored_resets: u32,
     /// Number of requests without an answer that came behind one with which the connection ends.
     pub not_due: u8,
-    /// RSTs after which the client sent the SYN that they refused again: their number, and the last.
+    /// RSTs and ICMP errors after which the client sent the SYN that they refused again: their number,
+    /// and the last.
     pub refusals: Option<Box<(u32, Sighting)>>,
     /// Defects of the capture, if there are any.
     pub faults: Option<Box<CaptureFaults>>,

@@ -251,9 +251,9 @@ fn settle_set_up(it: &mut Finished<'_>, exchange: &mut Exchange) {
     let needed_ns =
         if was_refused { again_ns } else { it.setup.repeated_ns(it.path).min(again_ns) };
     exchange.repeated_setup_ns = needed_ns;
-    // The RST that ends the attempt is the cause of all the time that it took.
-    let is_of_icmp = || it.cold.icmp_report().is_some_and(|report| report.about_syn);
-    if needed_ns > 0 && !(it.setup.refused && (was_refused || is_of_icmp())) {
+    // What ends the attempt is the cause of all the time that it took: which of the SYNs a RST answers is
+    // not known (RFC 6298 §3), nor that one was lost.
+    if needed_ns > 0 && !it.setup.refused {
         let cause = if was_refused { Cause::Refused } else { it.setup.cause(it.path) };
         let owner = match cause {
             Cause::AcceptQueueOverflow => Owner::Connect,

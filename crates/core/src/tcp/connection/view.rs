@@ -165,7 +165,14 @@ impl<'a> View<'a> {
             && server.last.time_ns == 0
     }
 
-    /// RSTs after which the client sent the SYN that they refused again: their number, and the last.
+    /// Returns whether the client, which has sent its SYN again, may do so once more although it was
+    /// refused: its timer doubles with each SYN (RFC 6298 §5.5).
+    pub fn goes_on_trying(self) -> bool {
+        self.0.setup.refused && self.0.setup.syns > 1 && self.0.cold.is_over()
+    }
+
+    /// RSTs and ICMP errors after which the client sent the SYN that they refused again: their number,
+    /// and the last.
     pub fn refusals(self) -> Option<(u32, Sighting)> {
         self.0.cold.get().and_then(|cold| cold.refusals.as_deref().copied())
     }

@@ -37,8 +37,8 @@ pub enum Kept {
 pub fn kept(connection: &Connection, now_ns: u64) -> Kept {
     let Some(over_ns) = connection.cold.over_ns() else { return Kept::Whole };
     // A connection lasts until both FINs are acknowledged, since unacknowledged data is
-    // retransmitted.
-    let is_past = if connection.view().is_unacknowledged() {
+    // retransmitted, and an attempt as long as its client repeats the SYN.
+    let is_past = if may_go_on(connection) {
         now_ns >= connection.last.time_ns.saturating_add(RTO_MAX_NS)
     } else {
         is_forgotten(over_ns, now_ns)
@@ -49,6 +49,11 @@ pub fn kept(connection: &Connection, now_ns: u64) -> Kept {
         (false, true) => Kept::Numbers,
         (false, false) => Kept::Whole,
     }
+}
+
+/// Returns whether a host may repeat a segment of `connection`, which is over, with a timer.
+pub fn may_go_on(connection: &Connection) -> bool {
+    connection.view().is_unacknowledged() || connection.view().goes_on_trying()
 }
 
 /// Returns whether all segments that were sent before the end of a connection at `over_ns` have
