@@ -24,9 +24,10 @@ use crate::wire::{Endpoint, Side};
 /// Fills `report` with the results of the sums.
 pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     settling::settle(&mut tally, &mut report.settled);
+    let scans = scans::Scans::of(&tally);
+    scans.leave_out(&mut tally);
     endpoints::add_up(&tally, report);
     let wall_ns = report.totals.wall_ns;
-    let scans = scans::Scans::of(&tally);
     let faults = Faults::of(&tally, floors, &scans);
     let mut findings = faults.findings(&tally, wall_ns);
     let floods = floods(&tally, &scans, wall_ns);
@@ -53,7 +54,9 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     report.observations.extend(quic::observe(&tally));
     report.quic.merge(std::mem::take(&mut tally.quic));
     (report.connections, report.connections_omitted) = std::mem::take(&mut tally.worst).finish();
+    report.connections.retain(|it| !scans.has(it.client.address, it.server));
     report.slowest = std::mem::take(&mut tally.slowest).finish();
+    report.slowest.retain(|it| !scans.has(it.client.address, it.server));
     confirm(&mut report.slowest, &report.findings);
     tally.notes.exclude(report.findings.iter().map(|finding| finding.cause));
     count_noticed(&mut tally, report);

@@ -26,6 +26,9 @@ use std::collections::{HashMap, HashSet};
 
 /// Joins look-ups with the exchanges that they delayed, and adds up their cost in `window`.
 pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
+    let mut answers = std::mem::take(&mut tally.answers);
+    answers.add(&lookups, tally);
+    tally.answers = answers;
     fallback::settle(tally, &lookups);
     retries::settle(tally);
     let counted = counted(tally);

@@ -5,6 +5,7 @@
 //! of each cause are in its row and its file in `causes`, with its manual beside it.
 
 mod announced;
+mod answers;
 mod app_flow_control;
 mod asked;
 mod assemble;

@@ -2,15 +2,18 @@
 //! handshake.
 //!
 //! No application waits for the answers, and nothing has to be repaired at the host. A scan is
-//! therefore an observation with the numbers of ports that answered, refused and did not answer,
-//! and its attempts are no findings.
+//! therefore an observation with the numbers of ports that answered, refused and did not answer;
+//! its attempts are no findings, and no exchanges.
+
+mod network;
 
 use crate::capture::FrameId;
 use crate::findings::refusals::client;
 use crate::findings::tally::{Part, Tally};
-use crate::findings::thresholds::{SCANNED_HOSTS_MIN, SCANNED_PORTS_MIN};
+use crate::findings::thresholds::SCANNED_PORTS_MIN;
 use crate::model::{Cause, Fact, Observation};
 use crate::wire::Endpoint;
+use network::Sweep;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Address of a host.
@@ -51,25 +54,46 @@ const FRAMES_MAX: usize = 3;
 pub(super) struct Scans {
     /// Ports that were tried, by client and host.
     ports: BTreeMap<(Host, Host), Tried>,
-    /// Clients that many hosts refused, each with the number of hosts and of attempts.
-    hosts: BTreeMap<Host, (u64, u64)>,
+    /// Clients that tried many hosts, of which none accepted.
+    hosts: BTreeMap<Host, Sweep>,
 }
 
 impl Scans {
     /// Finds the scans that `tally` shows.
     pub(super) fn of(tally: &Tally) -> Self {
-        Self { ports: port_scans(tally), hosts: host_scans(tally) }
+        Self { ports: port_scans(tally), hosts: network::find(tally) }
     }
 
     /// Returns whether the attempts of `part` belong to a scan.
-    pub(super) fn explain(&self, (key, cause): Part<'_>) -> bool {
+    pub(super) fn explain(&self, part: Part<'_>) -> bool {
+        let (key, cause) = part;
         if !matches!(key.cause, Cause::Refused | Cause::SynRetransmit | Cause::AcceptQueueOverflow)
         {
             return false;
         }
         let Some(client) = client(cause) else { return false };
-        let by_port = self.ports.contains_key(&(client, key.server.address));
-        by_port || key.cause == Cause::Refused && self.hosts.contains_key(&client)
+        self.ports.contains_key(&(client, key.server.address))
+            || network::explain(part, &self.hosts)
+    }
+
+    /// Removes the exchanges of `tally` that are attempts of a scan: nobody waited for them.
+    pub(super) fn leave_out(&self, tally: &mut Tally) {
+        let explained = tally.causes.iter().filter(|part| self.explain(*part));
+        let mut attempts: BTreeMap<Endpoint, u64> = BTreeMap::new();
+        for (key, cause) in explained {
+            *attempts.entry(key.server).or_default() += cause.exchanges;
+        }
+        for (server, count) in attempts {
+            // Ports that share a row may have other exchanges too.
+            let row = tally.endpoints.get_mut(&server).filter(|it| it.all.exchanges == count);
+            row.into_iter().for_each(|endpoint| endpoint.clear());
+        }
+    }
+
+    /// Returns whether an exchange of `client` at `server` is an attempt of a scan.
+    pub(super) fn has(&self, client: Host, server: Endpoint) -> bool {
+        let sweep = self.hosts.get(&client);
+        self.is_of(client, server) || sweep.is_some_and(|sweep| sweep.has(server.address))
     }
 
     /// Returns whether the unfinished handshakes at `server`, all of which are of `client`, belong
@@ -92,14 +116,7 @@ impl Scans {
             let frames = tried.frames.iter().copied().collect();
             (tried.ports(), Observation { id: "port_scan", facts, frames })
         });
-        let hosts = self.hosts.iter().map(|(client, &(hosts, attempts))| {
-            let facts = vec![
-                ("scanner", name(client)),
-                ("hosts", Fact::Count(hosts)),
-                ("refused", Fact::Count(attempts)),
-            ];
-            (hosts, Observation { id: "network_scan", facts, frames: Vec::new() })
-        });
+        let hosts = self.hosts.iter().map(|(client, sweep)| sweep.observe(client));
         let mut all: Vec<_> = ports.chain(hosts).collect();
         all.sort_by_key(|(attempts, _)| std::cmp::Reverse(*attempts));
         all.into_iter().map(|(_, observation)| observation).collect()
@@ -149,28 +166,6 @@ fn port_scans(tally: &Tally) -> BTreeMap<(Host, Host), Tried> {
     all
 }
 
-/// Returns the clients that many hosts refused. A router that refuses all of them, since it has no
-/// route, shows nothing about the client.
-fn host_scans(tally: &Tally) -> BTreeMap<Host, (u64, u64)> {
-    let mut all: BTreeMap<Host, (BTreeSet<Host>, u64)> = BTreeMap::new();
-    let refused = tally.causes.iter().filter(|(key, _)| {
-        key.cause == Cause::Refused && key.culprit.endpoint.address == key.server.address
-    });
-    for (key, cause) in refused {
-        if let Some(client) = client(cause) {
-            let (hosts, attempts) = all.entry(client).or_default();
-            hosts.insert(key.server.address);
-            *attempts += cause.exchanges;
-        }
-    }
-    all.retain(|_, (hosts, attempts)| {
-        hosts.len() >= SCANNED_HOSTS_MIN && is_once(*attempts, hosts.len() as u64)
-    });
-    all.into_iter()
-        .map(|(client, (hosts, attempts))| (client, (hosts.len() as u64, attempts)))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,7 +199,7 @@ mod tests {
     fn a_client_tries_dozens_of_hosts_and_a_scan_hundreds() {
         let is_scan = |hosts: u8| {
             let server = |host| Endpoint { address: [host; 16], port: 22 };
-            !host_scans(&refused((1..=hosts).map(server))).is_empty()
+            !network::find(&refused((1..=hosts).map(server))).is_empty()
         };
         assert!(!is_scan(50) && is_scan(100));
     }

@@ -45,6 +45,7 @@ use crate::app::{Label, Protocol};
 use crate::capture::FrameId;
 use crate::dns::{DNS_PORT, Lookup};
 use crate::findings::announced::{self, Announcement};
+use crate::findings::answers::Answers;
 use crate::findings::attempts::Syns;
 use crate::findings::causes::{error_responses, rules};
 use crate::findings::failed_upstream::{self, ServerError};
@@ -137,6 +138,9 @@ pub struct Tally {
     pub(super) heard: HashMap<[u8; 16], u64>,
     /// Exchanges that are look-ups.
     pub tcp_lookups: Vec<TcpLookup>,
+    /// What look-ups show about connection attempts.
+    #[serde(skip)]
+    pub(super) answers: Answers,
     /// Hosts that received something.
     pub receiving_hosts: ReceivingHosts,
     /// Exchanges that may have waited in a queue, and transfers that filled it.
@@ -469,6 +473,7 @@ impl Tally {
         }
         self.bound_heard();
         self.tcp_lookups.extend(other.tcp_lookups);
+        self.answers.merge(other.answers);
         self.receiving_hosts.merge(other.receiving_hosts);
         self.notes.merge(&other.notes);
         self.acts.merge(other.acts);

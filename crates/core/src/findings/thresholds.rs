@@ -119,7 +119,7 @@ pub const ACCEPTED_TOGETHER_NS: u64 = 5_000_000;
 /// services to reach at one host, and scanners try hundreds.
 pub const SCANNED_PORTS_MIN: u64 = 16;
 
-/// Number of hosts that refuse one client that make a scan. Source: judgement; no client has so
+/// Number of hosts that one client tries in vain that make a scan. Source: judgement; no client has so
 /// many hosts to reach of which none accepts, and scanners try thousands.
 pub const SCANNED_HOSTS_MIN: usize = 64;
 

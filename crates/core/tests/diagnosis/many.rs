@@ -148,6 +148,48 @@ fn one_attempt_of_a_stranger_that_a_router_refuses_is_an_observation() {
     assert_eq!(observed(&report, "refused_strangers", "count"), Some(Fact::Count(1)));
 }
 
+/// One client that tries `hosts` hosts, one each second, each with four SYNs. Two of them refuse it if it `is_heard`.
+fn sweep(hosts: u16, is_heard: bool, port: impl Fn(u16) -> u16) -> Vec<String> {
+    let trace = |number: u16| {
+        let at_ms = 1_000 * u32::from(number);
+        let lines = match number {
+            20 | 40 if is_heard => format!("{at_ms} > S\n+90 < R."),
+            _ => format!("{at_ms} > S\n+1000 > S seq 0\n+2000 > S seq 0\n+4000 > S seq 0"),
+        };
+        let server = format!("198.51.100.{}:{}", 1 + number, port(number));
+        between(&format!("10.0.3.9:{}", 40_000 + number), &server, &lines)
+    };
+    (0..hosts).map(trace).collect()
+}
+
+#[test]
+fn one_client_that_tries_many_silent_hosts_on_few_ports_scans_them() {
+    let ports = |number| [23, 2_323][usize::from(number % 2)];
+    let report = report(&sweep(100, true, ports), Place::Client);
+    assert_eq!(faults(&report), []);
+    let counts = ["hosts", "ports", "refused", "silent"]
+        .map(|name| observed(&report, "network_scan", name).expect("a scan"));
+    assert_eq!(counts, [100, 2, 2, 98].map(Fact::Count));
+    assert_eq!(observed(&report, "network_scan", "every_ns"), Some(Fact::Ns(1_000_000_000)));
+    assert_eq!((report.totals.exchanges, report.totals.wall_ns), (0, 0), "nobody waited");
+    let said = text::render(&report, &Look { all: true, ..Look::default() });
+    assert!(said.contains("10.0.3.9 scans the network"), "{said}");
+}
+
+/// Negative twins: a client to which nothing comes may be cut off, peers are known by their ports, and a client
+/// with connections to the same port of other hosts knows its servers by their addresses.
+#[test]
+fn a_client_that_is_cut_off_or_has_peers_does_not_scan() {
+    let connected = between("10.0.3.9:39999", "203.0.113.7:23", EXCHANGE);
+    let with_peer = sweep(100, true, |_| 23).into_iter().chain([connected]).collect();
+    let many = [sweep(100, false, |_| 23), sweep(100, true, |number| 1_000 + number), with_peer];
+    for traces in many {
+        let report = report(&traces, Place::Client);
+        assert!(observed(&report, "network_scan", "hosts").is_none());
+        assert!(faults(&report).contains(&Cause::SynRetransmit));
+    }
+}
+
 /// The server's half of `count` connections, each with its SYN-ACK and then `rest`.
 fn answers(count: u16, rest: &str) -> Vec<String> {
     let trace = |number: u16| {

@@ -115,6 +115,11 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     shown.add(AWAY, u64::from(is_away));
 }
 
+/// Returns whether no attempt was answered by a SYN-ACK.
+pub(in crate::findings) fn are_all_unanswered(cause: &CauseTally) -> bool {
+    cause.exchanges > 0 && cause.shown.count(UNANSWERED) == cause.exchanges
+}
+
 /// Returns whether nothing answered any of the attempts.
 pub(in crate::findings) fn are_all_silent(cause: &CauseTally) -> bool {
     let silent = cause.shown.count(SILENT);

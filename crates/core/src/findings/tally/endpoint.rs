@@ -181,6 +181,11 @@ impl EndpointTally {
         }
     }
 
+    /// Removes all exchanges.
+    pub(in crate::findings) fn clear(&mut self) {
+        (self.all, self.kinds) = Default::default();
+    }
+
     /// Counts an exchange that belongs to no connection.
     pub(in crate::findings) fn add(&mut self, kind: &str, ledger: &Ledger, outcome: Outcome) {
         self.all.add_ledger(ledger, outcome);

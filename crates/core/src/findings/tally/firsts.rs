@@ -46,7 +46,7 @@ pub struct First {
 
 impl First {
     /// Order in which first exchanges are kept if there is no room for all.
-    pub(super) fn rank(&self) -> (u64, FrameId) {
+    pub(in crate::findings) fn rank(&self) -> (u64, FrameId) {
         (self.start_ns, self.frame)
     }
 
