@@ -102,7 +102,7 @@ impl Tracker {
         if connection.take_fast_path(segment, payload, &mut self.shared, sink) {
             return;
         }
-        match closed::kept(connection, segment.time_ns) {
+        match closed::kept(connection, segment.time_ns, Some(segment)) {
             Kept::Whole => {}
             // Whether other connections have begun since, so that it was freed, must not matter.
             Kept::Numbers => {
@@ -201,8 +201,10 @@ impl Tracker {
             let found = found.filter(|it| it.cold.over_ns().is_some_and(is_this_end));
             let Some(connection) = found else { continue };
             let is_clean = connection.view().is_clean();
-            let is_waiting = closed::may_go_on(connection)
-                && matches!(closed::kept(connection, now_ns), Kept::Whole);
+            let may_be_repeated =
+                connection.view().is_unacknowledged() || connection.view().may_repeat_syn();
+            let is_waiting =
+                may_be_repeated && matches!(closed::kept(connection, now_ns, None), Kept::Whole);
             match due {
                 Due::Forgotten(_) if is_waiting && self.closed.has_room() => {
                     self.closed.keep(Over { over_ns: now_ns, ..over });

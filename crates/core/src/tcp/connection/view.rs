@@ -154,7 +154,7 @@ impl<'a> View<'a> {
     /// A client that gives up an attempt sends no RST (RFC 9293 §3.10.4), but it sends one to
     /// reject a wrong answer to its SYN (§3.10.7.3). A client whose SYN is refused may send it again: the
     /// number shows that its application has connected once (RFC 9293 §3.4.1).
-    pub(super) fn repeats_syn(self, segment: &Segment) -> bool {
+    pub fn repeats_syn(self, segment: &Segment) -> bool {
         let may_go_on = |reset: Sighting| reset.from == Side::Client || self.0.setup.refused;
         let [client, server] = &self.0.senders;
         segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN
@@ -165,10 +165,9 @@ impl<'a> View<'a> {
             && server.last.time_ns == 0
     }
 
-    /// Returns whether the client, which has sent its SYN again, may do so once more although it was
-    /// refused: its timer doubles with each SYN (RFC 6298 §5.5).
-    pub fn goes_on_trying(self) -> bool {
-        self.0.setup.refused && self.0.setup.syns > 1 && self.0.cold.is_over()
+    /// Returns whether the client may send its SYN again although that was refused.
+    pub fn may_repeat_syn(self) -> bool {
+        self.0.setup.refused && self.0.cold.is_over()
     }
 
     /// RSTs and ICMP errors after which the client sent the SYN that they refused again: their number,

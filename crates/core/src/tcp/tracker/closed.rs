@@ -32,13 +32,17 @@ pub enum Kept {
     Nothing,
 }
 
-/// Returns what is kept of `connection` for a segment of it at `now_ns`. This depends on its own
-/// segments only; that its memory is freed when later connections begin has no effect.
-pub fn kept(connection: &Connection, now_ns: u64) -> Kept {
+/// Returns what is kept of `connection` for `next`, a segment of it at `now_ns`, or for what its hosts may
+/// still repeat. This depends on its own segments only; that its memory is freed when later connections
+/// begin has no effect.
+pub fn kept(connection: &Connection, now_ns: u64, next: Option<&Segment>) -> Kept {
     let Some(over_ns) = connection.cold.over_ns() else { return Kept::Whole };
     // A connection lasts until both FINs are acknowledged, since unacknowledged data is
     // retransmitted, and an attempt as long as its client repeats the SYN.
-    let is_past = if may_go_on(connection) {
+    let is_repeat = next.is_none_or(|segment| connection.view().repeats_syn(segment));
+    let may_be_repeated =
+        connection.view().is_unacknowledged() || connection.view().may_repeat_syn() && is_repeat;
+    let is_past = if may_be_repeated {
         now_ns >= connection.last.time_ns.saturating_add(RTO_MAX_NS)
     } else {
         is_forgotten(over_ns, now_ns)
@@ -49,11 +53,6 @@ pub fn kept(connection: &Connection, now_ns: u64) -> Kept {
         (false, true) => Kept::Numbers,
         (false, false) => Kept::Whole,
     }
-}
-
-/// Returns whether a host may repeat a segment of `connection`, which is over, with a timer.
-pub fn may_go_on(connection: &Connection) -> bool {
-    connection.view().is_unacknowledged() || connection.view().goes_on_trying()
 }
 
 /// Returns whether all segments that were sent before the end of a connection at `over_ns` have
