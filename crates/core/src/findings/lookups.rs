@@ -277,6 +277,13 @@ fn may_lack_answers(lookup: &Lookup, known: &ResolverBehaviour, tally: &Tally) -
         && !tally.receiving_hosts.may_have_received(&lookup.client)
 }
 
+/// Returns whether the client neither repeated the only query of the look-up nor did anything else when its
+/// wait could end.
+fn is_end_unknown(lookup: &Lookup) -> bool {
+    let is_estimated = lookup.estimated_end_ns == Some(lookup.end_ns) || lookup.unseen_ns > 0;
+    lookup.is_abandoned && is_estimated
+}
+
 /// Number of queries of a type that each server answered.
 type Answering = HashMap<(Endpoint, u16), u64>;
 
@@ -397,6 +404,11 @@ fn add_as_exchange(lookup: &Lookup, known: &ResolverBehaviour, tally: &mut Tally
     let outcome = match lookup.outcome {
         // The capture ends before anybody would have waited for an answer in vain.
         LookupOutcome::Timeout if wall_ns == 0 || lookup.ends_with_capture => {
+            tally.notes.count_unanswered();
+            return;
+        }
+        // Nothing shows how long anybody waited.
+        LookupOutcome::Timeout if is_end_unknown(lookup) => {
             tally.notes.count_unanswered();
             return;
         }

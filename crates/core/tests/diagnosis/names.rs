@@ -186,6 +186,33 @@ fn a_resolver_that_is_late_again_is_slow() {
     assert_eq!(causes, [Cause::DnsSlow]);
 }
 
+/// A query that stays without an answer, with `copies` after 5 s; 6 s later another name is looked up.
+fn unanswered(copies: usize) -> Report {
+    let mut traffic = Traffic::default();
+    let other = |flags, address| {
+        let mut bytes = message(flags, address);
+        bytes[13..16].copy_from_slice(b"ftp");
+        bytes
+    };
+    traffic.datagram(MS, (CLIENT, RESOLVER), &other(QUERY, None));
+    for _ in 0..copies {
+        traffic.datagram(5_000 * MS, (CLIENT, RESOLVER), &other(QUERY, None));
+    }
+    traffic.datagram(6_000 * MS, (CLIENT, RESOLVER), &message(QUERY, None));
+    traffic.datagram(20 * MS, (RESOLVER, CLIENT), &message(ANSWER, Some(SERVER)));
+    diagnose(&pcap_of(&traffic.frames, 65_535))
+}
+
+#[test]
+fn a_query_without_an_answer_and_a_repeat_has_no_duration() {
+    let report = unanswered(0);
+    assert!(report.findings.is_empty(), "{:#?}", report.findings);
+    assert_eq!((report.totals.exchanges, report.totals.wall_ns), (1, 20 * MS));
+    let waited = unanswered(1);
+    assert_eq!(waited.totals.exchanges, 2, "it was repeated: somebody waited");
+    assert!(waited.totals.wall_ns > 5_000 * MS);
+}
+
 /// Requests to two servers, each after a look-up by a different resolver that takes 200 ms.
 fn two_servers(resolvers: [[u8; 4]; 2]) -> Vec<Finding> {
     let mut traffic = Traffic::default();
