@@ -190,7 +190,11 @@ fn has_other_answers(connection: &Connection) -> bool {
 /// Returns whether anything answered a SYN of `connection`.
 pub(super) fn is_heard(connection: &Connection) -> bool {
     let server = &connection.senders[Side::Server];
-    server.space.started() || connection.setup.refused || has_other_answers(connection)
+    let setup = &connection.setup;
+    server.space.started()
+        || setup.refused
+        || setup.has_heard_answer()
+        || has_other_answers(connection)
 }
 
 /// Compares the attempts to each server.
@@ -253,11 +257,14 @@ pub(super) fn place(tally: &mut Tally) {
     let of_cause = |key: &&Key| key.cause == Cause::SynRetransmit;
     let keys: Vec<_> = tally.causes.keys().filter(of_cause).cloned().collect();
     for key in keys {
+        let client = tally.causes.get(&key).and_then(|cause| cause.affected_clients.main());
+        if client.is_some_and(|client| tally.lacks_answers_to(&client)) {
+            set_up::forget_silence(tally.causes.at(&key));
+        }
         if key.culprit.endpoint != key.server {
             continue;
         }
         let Some(cause) = tally.causes.get(&key) else { continue };
-        let client = cause.affected_clients.main();
         let all = |name: &str| cause.shown.count(name) == cause.exchanges;
         if all(set_up::OLDER_CONNECTIONS) || all(IGNORED_ANSWERS) {
             if let Some(address) = client {

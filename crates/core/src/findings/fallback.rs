@@ -38,7 +38,7 @@ impl Unanswered {
         if setup.syn_acks != 0 || setup.refused || connection.view().sends_probes() {
             return None;
         }
-        let silent = !connection.senders[Side::Server].space.started();
+        let silent = !connection.senders[Side::Server].space.started() && !setup.has_heard_answer();
         let (client, server) = (connection.client(), connection.server());
         let syn = setup.frames().syn.filter(|_| silent)?;
         let times_ns: Vec<_> = setup.syns_before_answer().map(|syn| syn.time_ns).collect();
@@ -161,6 +161,7 @@ fn keep_earliest(unanswered: &mut Vec<Unanswered>) {
 /// it, or to the attempt if that is counted by itself. `lookups` are those of the capture.
 pub(super) fn settle(tally: &mut Tally, lookups: &[Lookup]) {
     let mut attempts = std::mem::take(&mut tally.unanswered);
+    attempts.retain(|attempt| !tally.lacks_answers_to(&attempt.client.address));
     if attempts.is_empty() {
         return;
     }

@@ -141,6 +141,11 @@ impl Shown {
         }
     }
 
+    /// Removes these numbers.
+    pub fn remove(&mut self, names: &[&'static str]) {
+        self.counts.retain(|name, _| !names.contains(name));
+    }
+
     /// Adds a value to a fact of which the report shows the median.
     pub fn measure(&mut self, name: &'static str, value: u64) {
         self.medians.entry(name).or_default().record(value);

@@ -143,6 +143,8 @@ pub struct Tally {
     pub(super) answers: Answers,
     /// Hosts that received something.
     pub receiving_hosts: ReceivingHosts,
+    /// Hosts that received answers which the capture lacks.
+    pub unseen_receivers: ReceivingHosts,
     /// Exchanges that may have waited in a queue, and transfers that filled it.
     pub queues: Queues,
     /// Large transfers.
@@ -276,6 +278,9 @@ impl Sink for Tally {
                     .add(if side == Side::Server { client } else { server }.address);
             }
         }
+        if connection.setup.has_heard_answer() && connection.setup.syn_acks == 0 {
+            self.unseen_receivers.add(connection.client().address);
+        }
         self.syns.connection(connection);
         if let Some(unanswered) = Unanswered::of(connection) {
             self.unanswered.push(unanswered);
@@ -384,6 +389,12 @@ impl Tally {
         of_server.map(|(_, tally)| tally.lost_ns).sum()
     }
 
+    /// Returns whether the capture lacks what came to `host`: some of it is known to have arrived, and
+    /// none of it was captured. That an answer is not there shows nothing then.
+    pub(super) fn lacks_answers_to(&self, host: &[u8; 16]) -> bool {
+        self.unseen_receivers.have(host) && !self.receiving_hosts.may_have_received(host)
+    }
+
     /// Returns whether the capture contains only one direction of most connections.
     pub(crate) fn one_way(&self) -> bool {
         2 * self.notes.one_sided() > self.connections
@@ -475,6 +486,7 @@ impl Tally {
         self.tcp_lookups.extend(other.tcp_lookups);
         self.answers.merge(other.answers);
         self.receiving_hosts.merge(other.receiving_hosts);
+        self.unseen_receivers.merge(other.unseen_receivers);
         self.notes.merge(&other.notes);
         self.acts.merge(other.acts);
         self.quic.merge(other.quic);

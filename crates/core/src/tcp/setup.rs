@@ -407,14 +407,25 @@ impl Setup {
 
     /// Processes a RST of the client, with a sequence number that is `next` to the SYN: if the SYN has
     /// been answered, its host took that number from the answer, and has no such connection (RFC 9293
-    /// §3.10.7.1). The answer has arrived.
-    pub fn note_reset(&mut self, next: bool) {
-        if next && self.steps.has(HandshakeStep::SynAck) && !self.is_established() {
+    /// §3.10.7.1). The answer has arrived. If the capture lacks it, the RST shows the same if it has no
+    /// ACK: a client that gives up sends none (§3.10.4, §3.10.5).
+    pub fn note_reset(&mut self, next: bool, acks: bool) {
+        let is_answer = self.steps.has(HandshakeStep::SynAck) || !acks && self.syns > 0;
+        if next && is_answer && !self.is_established() {
             self.steps.traits |= SynMarks::HEARD;
         }
     }
 
-    /// Returns whether the client, which answered by a RST, has received the answer to its SYN.
+    /// Records a segment of the client, `past` its SYN, that acknowledges something: its host has received the
+    /// answer to the SYN, be it in the capture or not (RFC 9293 §3.10.7.3).
+    pub fn note_ack(&mut self, past: bool) {
+        if past && self.syns > 0 && !self.steps.has(HandshakeStep::SynAck) {
+            self.steps.traits |= SynMarks::HEARD;
+        }
+    }
+
+    /// Returns whether a segment of the client shows that it has received the answer to its SYN, which
+    /// the capture may lack.
     pub fn has_heard_answer(&self) -> bool {
         self.marks().has(SynMarks::HEARD)
     }

@@ -95,7 +95,7 @@ fn describe(kind: IcmpErrorKind) -> &'static str {
 /// Counts the attempts that were never answered, and the signs of a full accept queue.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let (setup, path) = (&scene.connection.setup, &scene.connection.path);
-    shown.add(UNANSWERED, u64::from(setup.syn_acks == 0));
+    shown.add(UNANSWERED, u64::from(setup.syn_acks == 0 && !setup.has_heard_answer()));
     if !attempts::is_heard(scene.connection) {
         shown.add(SILENT, 1);
         shown.add(SILENT_SYNS, setup.syns.into());
@@ -113,6 +113,11 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     }
     let is_away = setup.ignored_ack(path) && !path.ends_here(Side::Server);
     shown.add(AWAY, u64::from(is_away));
+}
+
+/// Removes what the absence of answers would show: the capture lacks what came to the client.
+pub(in crate::findings) fn forget_silence(cause: &mut CauseTally) {
+    cause.shown.remove(&[UNANSWERED, SILENT, SILENT_SYNS]);
 }
 
 /// Returns whether no attempt was answered by a SYN-ACK.

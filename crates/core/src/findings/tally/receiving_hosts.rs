@@ -33,6 +33,11 @@ impl ReceivingHosts {
         }
     }
 
+    /// Returns whether `host` is known to have received something.
+    pub(in crate::findings) fn have(&self, host: &[u8; 16]) -> bool {
+        self.hosts.contains(host)
+    }
+
     /// Returns whether `host` may have received something.
     pub(in crate::findings) fn may_have_received(&self, host: &[u8; 16]) -> bool {
         self.are_many || self.hosts.contains(host)

@@ -19,7 +19,7 @@ use crate::tcp::shared::Shared;
 use crate::tcp::sink::Sink;
 use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
 use crate::tcp::timeline::Timeline;
-use crate::wire::{BySide, Segment, Side};
+use crate::wire::{BySide, Segment, Side, TcpFlags};
 
 impl Connection {
     /// What is known of the connection at its end.
@@ -119,7 +119,8 @@ impl Connection {
         let last_data = last_data(&self.senders, segment.frame);
         if side == Side::Client {
             let next = self.view().syn_sequence().map(|seq| seq.wrapping_add(1));
-            self.setup.note_reset(next == Some(segment.seq));
+            let acks = segment.flags.has(TcpFlags::ACK);
+            self.setup.note_reset(next == Some(segment.seq), acks);
         }
         self.cold.ending_mut().take_reset(side, segment, sender.packets.last.ttl, last_data, held);
         if held.is_none_or(|held| !held.is_awaited) {

@@ -52,6 +52,11 @@ impl Connection {
             Side::Client => {
                 let is_first = !self.setup.is_established();
                 self.setup.client(segment);
+                if !sampled && segment.flags.has(TcpFlags::ACK) {
+                    let syn = self.senders[Side::Client].space.first_number();
+                    let is_past = |syn: u32| segment.seq.wrapping_sub(syn) as i32 > 0;
+                    self.setup.note_ack(syn.is_some_and(is_past));
+                }
                 if is_first && self.setup.is_established() {
                     let [client, server] = &self.senders;
                     if client.space.started() && client.space.is_ahead(segment.seq) {

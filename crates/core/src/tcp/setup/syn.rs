@@ -41,7 +41,7 @@ impl SynMarks {
     pub const OPTIONS_CUT: u16 = 1 << 10;
     /// Its checksum is wrong. (Of a first SYN, the difference is not kept.)
     pub const WRONG_CHECKSUM: u16 = 1 << 11;
-    /// The answer to it arrived, as a RST of the client showed that acknowledges nothing else.
+    /// The answer to it arrived, as a later segment of the client shows.
     pub(super) const HEARD: u16 = 1 << 13;
     /// The server offers SACK.
     pub(super) const SERVER_SACK: u16 = 1 << 14;
