@@ -108,6 +108,54 @@ pub(super) fn find(word: &[u8]) -> Command {
     Command::default()
 }
 
+/// Commands of IMAP that take numbers of messages for identifiers if UID stands before them (RFC 9051
+/// §6.4.9, RFC 5256 §3).
+const BY_UID: [(&str, &str); 8] = [
+    ("COPY", "UID COPY"),
+    ("EXPUNGE", "UID EXPUNGE"),
+    ("FETCH", "UID FETCH"),
+    ("MOVE", "UID MOVE"),
+    ("SEARCH", "UID SEARCH"),
+    ("SORT", "UID SORT"),
+    ("STORE", "UID STORE"),
+    ("THREAD", "UID THREAD"),
+];
+
+/// Returns the name of the command `word` behind UID; `UID` if it is not listed.
+pub(super) fn by_uid(word: &[u8]) -> &'static str {
+    let listed = BY_UID.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(word));
+    listed.map_or("UID", |(_, name)| name)
+}
+
+/// Returns whether IMAP has the command with this name, and begins no other line of a protocol with it.
+pub(super) fn is_of_imap(name: &str) -> bool {
+    let names = [
+        "APPEND",
+        "CAPABILITY",
+        "CHECK",
+        "CLOSE",
+        "CREATE",
+        "ENABLE",
+        "EXAMINE",
+        "EXPUNGE",
+        "FETCH",
+        "IDLE",
+        "LIST",
+        "LOGIN",
+        "LOGOUT",
+        "LSUB",
+        "NAMESPACE",
+        "NOOP",
+        "SEARCH",
+        "SELECT",
+        "STATUS",
+        "STORE",
+        "UID",
+        "UNSELECT",
+    ];
+    names.contains(&name)
+}
+
 /// Commands whose success is a login: of FTP (RFC 959 §4.1.1), SMTP (RFC 4954), POP3 and IMAP.
 pub(crate) const LOGINS: [&str; 7] =
     ["USER", "PASS", "ACCT", "AUTH", "APOP", "AUTHENTICATE", "LOGIN"];

@@ -26,6 +26,8 @@ use std::fmt;
 const LINE_BYTES: usize = 40;
 /// Greatest length of a tag of IMAP that is followed, bytes.
 const TAG_BYTES: usize = 16;
+/// Greatest length of a command with which a session is recognised from its middle, bytes.
+const AMID_BYTES: usize = 256;
 
 /// A protocol of commands and replies.
 #[derive(
@@ -188,6 +190,10 @@ pub(super) struct Dialogue {
     has_replied: bool,
     is_preliminary: bool,
     is_ended_idle: bool,
+    /// The client waits for changes of its mailbox (RFC 9051 §6.3.13), and has not sent DONE.
+    is_idling: bool,
+    /// The capture begins amid the session, and no reply has confirmed the protocol.
+    is_tentative: bool,
     login: Progress,
     mail: Progress,
     /// The server offers AUTH (RFC 4954 §3).
@@ -204,6 +210,20 @@ impl Dialogue {
     pub fn new(server_port: u16, bytes: &[u8]) -> Option<Box<Self>> {
         let may_greet = matches!(bytes.first(), Some(b'1' | b'2' | b'4' | b'5' | b'+' | b'*'));
         may_greet.then(|| Box::new(Self { server_port, ..Self::default() }))
+    }
+
+    /// Begins amid a session of IMAP with a client's command; `None` if `bytes` are none. Its tag and its name
+    /// are those of no other protocol, and the server's reply has to confirm it.
+    pub fn amid(server_port: u16, bytes: &[u8]) -> Option<Box<Self>> {
+        let end = memchr(b'\n', &bytes[..bytes.len().min(AMID_BYTES)])?;
+        let mut words = bytes[..end].strip_suffix(b"\r")?.split(|&byte| byte == b' ');
+        let tag = words.next()?;
+        let is_tag = (1..=TAG_BYTES).contains(&tag.len())
+            && tag.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'.');
+        let is_known = commands::is_of_imap(commands::find(words.next()?).name);
+        let service = Some(Service::Imap);
+        let amid = Self { server_port, service, is_tentative: true, ..Self::default() };
+        (is_tag && is_known).then(|| Box::new(amid))
     }
 
     /// Returns whether the last reply was a preliminary one.
@@ -230,6 +250,12 @@ impl Dialogue {
         rests && ends
     }
 
+    /// Returns whether `bytes`, the next of the server, are changes of the mailbox for which the client of
+    /// IMAP idles: they answer nothing until it sends DONE (RFC 2177 §3).
+    pub fn is_told_idle(&self, bytes: &[u8]) -> bool {
+        self.is_idling && self.lines[1].len == 0 && bytes.starts_with(b"* ")
+    }
+
     /// Returns whether the server has ended the session so.
     pub fn is_ended_idle(&self) -> bool {
         self.is_ended_idle
@@ -238,6 +264,7 @@ impl Dialogue {
     /// Returns the protocol, once a greeting or a command has shown it.
     pub fn protocol(&self) -> Protocol {
         match self.service {
+            _ if self.is_tentative => Protocol::Turns,
             Some(Service::Smtp) => Protocol::Smtp,
             Some(Service::Ftp) => Protocol::Ftp,
             Some(Service::Pop3) => Protocol::Pop3,
@@ -275,6 +302,7 @@ impl Dialogue {
     pub fn lose(&mut self, from: Side) {
         self.lines[from] = Line::default();
         (self.waiting, self.multiline, self.chunk_left) = (0, 0, 0);
+        self.is_idling = false;
         self.tag_bytes = 0;
         self.has_lost = true;
         if from == Side::Server {
@@ -288,7 +316,7 @@ impl Dialogue {
         if self.service.is_none() || encrypts {
             return false;
         }
-        self.is_preliminary = false;
+        (self.is_preliminary, self.is_idling) = (false, false);
         let is_new = std::mem::take(&mut self.has_replied);
         if self.mode != Mode::Commands {
             if is_new {
@@ -324,6 +352,10 @@ impl Dialogue {
             self.tag[..self.tag_bytes].copy_from_slice(&tag[..self.tag_bytes]);
         }
         self.command = commands::find(words.next().unwrap_or_default());
+        if self.command.name == "UID" {
+            // RFC 9051 §6.4.9: it is a prefix of the command.
+            self.command.name = commands::by_uid(words.next().unwrap_or_default());
+        }
         if self.service == Some(Service::Numbered) {
             self.service = Some(match self.command.of {
                 commands::OF_MAIL => Service::Smtp,
@@ -343,6 +375,13 @@ impl Dialogue {
 
     fn server(&mut self, bytes: &[u8], on: &mut dyn FnMut(usize, Said)) -> bool {
         self.has_replied = true;
+        if std::mem::take(&mut self.is_tentative) {
+            let tag = &self.tag[..self.tag_bytes];
+            let has_tag = !tag.is_empty() && bytes.starts_with(tag);
+            if !(bytes.starts_with(b"* ") || bytes.starts_with(b"+ ") || has_tag) {
+                return false;
+            }
+        }
         let mut pos = 0;
         while pos < bytes.len() {
             let Some(line) = self.lines[1].take(bytes, &mut pos) else {
@@ -460,6 +499,7 @@ impl Dialogue {
         if line.first() == Some(&b'+') {
             if self.waiting > 0 {
                 self.mode = Mode::Continuation;
+                self.is_idling = self.command.name == "IDLE";
                 self.command.logs_in |= commands::AUTHENTICATIONS.contains(&self.command.name);
             }
             return None;

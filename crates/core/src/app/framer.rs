@@ -366,11 +366,18 @@ impl Framer {
         }
         let begun = self.spoken.has_begun();
         self.spoken.note(from, bytes, missing);
+        if self.hunting && self.dialogue.is_none() && from == Side::Client {
+            self.dialogue = Dialogue::amid(self.server_port, bytes);
+        }
         if begun && self.dialogue.is_none() || self.protocol != Protocol::Turns {
             return self.run(from, bytes, missing, None, known, on);
         }
         let ends = |it: &mut Box<Dialogue>| it.ends_unasked(bytes);
         if from == Side::Server && self.dialogue.as_mut().is_some_and(ends) {
+            self.exchanges.set_aside = true;
+            return;
+        }
+        if from == Side::Server && self.dialogue.as_ref().is_some_and(|it| it.is_told_idle(bytes)) {
             self.exchanges.set_aside = true;
             return;
         }
