@@ -22,9 +22,10 @@ pub(super) fn waits_for_unstated_end(gap: &Gap) -> bool {
 pub(super) const UNREAD: &str = "unread";
 
 /// Returns whether nothing in the content shows which messages are requests, and which answer them,
-/// because no grammar of the protocol is known.
+/// because no grammar of the protocol is known, or because it is encrypted and either side may ask: those of
+/// SSH open channels (RFC 4254 §5.1), and what is typed at one end is shown at the other (§7).
 fn is_unread(framer: &Framer) -> bool {
-    framer.protocol() == Protocol::Turns && framer.hides_dialogue()
+    matches!(framer.protocol(), Protocol::Turns | Protocol::Ssh) && framer.hides_dialogue()
 }
 
 /// Returns whether the clearest case of `cause` is of a protocol that is not read.
@@ -37,7 +38,10 @@ pub(super) fn is_unread_in(cause: &CauseTally) -> bool {
 /// silence in which the other side waited for an answer.
 pub(super) fn prove(scene: &Scene<'_>, answers: (&'static str, &'static str), proof: &mut Proof) {
     let gap = scene.gap();
-    let unread = is_unread(&scene.connection.framer);
+    // The client of SSH waits for the greeting, which is text (RFC 4253 §4.2).
+    let is_greeting =
+        scene.connection.framer.protocol() == Protocol::Ssh && &*scene.exchange.kind == "greeting";
+    let unread = is_unread(&scene.connection.framer) && !is_greeting;
     if unread {
         proof.add_fact(UNREAD, Fact::Text("tcpwhy does not read its protocol".into()));
     }
