@@ -3,9 +3,7 @@
 use crate::findings::causes::no_answer::CLOSED;
 use crate::findings::causes::rules;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
-use crate::judge::thresholds::{
-    APPLICATION_TIMEOUT_MIN_NS, AT_ONCE_PART, HABIT_MIN, RTO_INITIAL_NS,
-};
+use crate::judge::thresholds::{APPLICATION_TIMEOUT_MIN_NS, AT_ONCE_PART, HABIT_MIN};
 use crate::model::{Cause, Fact, RuledOut};
 use crate::wire::Side;
 use std::collections::BTreeMap;
@@ -78,23 +76,16 @@ fn limit_ns(key: &Key, tally: &CauseTally, endpoint: Option<&EndpointTally>) -> 
     (is_habit && is_alike && is_timeout).then(|| tally.waits.quantile_ns(0.5))
 }
 
-/// Returns the greatest round trip that the server's time may contain, if nothing shows the round
-/// trip: no connection has a captured handshake, or an ACK that did not wait for the response. It
-/// is the least time of a response, or a known bound of the leg, and matters if most responses took
-/// little more. A host repeats data that is not acknowledged within the initial RTO (RFC 6298 §2.1): a
-/// longer silence is no round trip.
+/// Returns the greatest part of each answer that may be the round trip, if nothing shows that: no
+/// connection has a captured handshake, or an ACK that did not wait for the response. It matters if most
+/// responses took little more.
 pub fn perhaps_distance(
     cause: &CauseTally,
     endpoint: &EndpointTally,
 ) -> Option<(&'static str, Fact)> {
-    let (least_ns, _) = cause.waits.points().next()?;
-    let least_ns = endpoint
-        .round_trips
-        .leg_max_ns
-        .map_or(least_ns, |max_ns| max_ns.min(least_ns))
-        .min(RTO_INITIAL_NS);
-    let matters = 2 * least_ns >= cause.waits.quantile_ns(0.5);
-    (!endpoint.round_trips.leg_known && matters).then_some(("distance_max_ns", Fact::Ns(least_ns)))
+    let most_ns = endpoint.round_trips.undivided_ns?;
+    let matters = 2 * most_ns >= cause.waits.quantile_ns(0.5);
+    matters.then_some(("distance_max_ns", Fact::Ns(most_ns)))
 }
 
 /// Returns the look-alikes that the clearest instance excludes, and those that only all instances

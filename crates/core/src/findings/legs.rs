@@ -2,11 +2,13 @@
 //!
 //! If the handshake of a connection was not captured, and all its ACKs came with data or may have
 //! been delayed, nothing on it shows how much of the wait for a response is the round trip to the
-//! server. Another connection of the same hosts may show it.
+//! server. Another connection of the same hosts may show it. If none does, that time is the path's or the
+//! server's, and nobody can say whose: its owner is unknown.
 
 use crate::findings::tally::{Key, Tally};
 use crate::judge::Turn;
-use crate::model::{Cause, Owner};
+use crate::judge::thresholds::RTO_INITIAL_NS;
+use crate::model::{Cause, Histogram, Owner};
 use crate::tcp::{Chain, Connection, Exchange};
 use crate::wire::{Endpoint, Side};
 use hashbrown::HashMap;
@@ -21,12 +23,18 @@ const OPEN_MAX: usize = 1 << 10;
 /// Number of pairs of hosts known per shard from connections without a handshake.
 const HOSTS_MAX: usize = 1 << 10;
 
+/// Number of kinds of requests at their endpoints, kept per shard, whose round trip is not known.
+const KINDS_MAX: usize = 1 << 10;
+
 /// Round trips that connections without a handshake show, and the exchanges that wait for one.
 #[derive(Clone, Default, serde::Deserialize, serde::Serialize)]
 pub struct Legs {
     /// Least round trips between the vantage and the server, ns.
     known: HashMap<Hosts, u64>,
     open: Vec<Open>,
+    /// Server's part of the exchanges over an unknown round trip before the response began, by the key
+    /// of the exchange in the tally and the digest of its kind.
+    undivided: HashMap<(Key, u64), Histogram>,
 }
 
 /// An exchange whose response came over an unknown round trip.
@@ -76,9 +84,16 @@ impl Legs {
         let mut chains = exchange.chains.iter();
         // The longest silence may be another one, within the response.
         let before_response = |it: &&Chain| it.cause == Cause::ServerThink && it.ns > it.within_ns;
-        let answered = chains.find(before_response).filter(|_| self.open.len() < OPEN_MAX);
-        let Some(chain) = answered else { return };
+        let Some(chain) = chains.find(before_response) else { return };
         let key = Key::of(chain.cause, chain.sender, connection).within(place);
+        let of_kind = (key.clone(), exchange.kind.digest());
+        let has_room = self.undivided.len() < KINDS_MAX || self.undivided.contains_key(&of_kind);
+        if has_room && exchange.response_seen {
+            self.undivided.entry(of_kind).or_default().record(chain.ns - chain.within_ns);
+        }
+        if self.open.len() >= OPEN_MAX {
+            return;
+        }
         self.open.push(Open {
             hosts: hosts(connection.client(), connection.server()),
             key,
@@ -99,6 +114,9 @@ impl Legs {
         if self.open.len() > OPEN_MAX {
             self.open = Vec::new();
         }
+        if self.undivided.len() > KINDS_MAX {
+            self.undivided = HashMap::new();
+        }
     }
 
     /// Adds all of another shard.
@@ -108,14 +126,17 @@ impl Legs {
             *known_ns = rtt_ns.min(*known_ns);
         }
         self.open.extend(other.open);
+        for (of_kind, before) in other.undivided {
+            self.undivided.entry(of_kind).or_default().merge(&before);
+        }
     }
 }
 
 /// Moves to the path the time that responses spent on the leg to their server, as other connections
-/// of the same hosts show it.
+/// of the same hosts show it; where none does, what that leg may have taken to the time of no owner.
 pub(super) fn settle(tally: &mut Tally) {
-    let Legs { mut known, open } = std::mem::take(&mut tally.legs);
-    if open.is_empty() {
+    let Legs { mut known, open, undivided } = std::mem::take(&mut tally.legs);
+    if open.is_empty() && undivided.is_empty() {
         return;
     }
     for first in tally.firsts.iter().filter(|first| first.rtt_server_ns > 0) {
@@ -139,4 +160,44 @@ pub(super) fn settle(tally: &mut Tally) {
             }
         }
     }
+    leave_undivided(tally, undivided);
+}
+
+/// Moves to the time of no owner what may be the round trip to the servers whose leg no connection shows.
+/// A response that carries the only ACK of its request does not divide the path's time from the server's.
+fn leave_undivided(tally: &mut Tally, undivided: HashMap<(Key, u64), Histogram>) {
+    let mut least_ns: HashMap<Endpoint, u64> = HashMap::new();
+    for ((key, _), before) in &undivided {
+        let least_ns = least_ns.entry(key.server).or_insert(u64::MAX);
+        *least_ns = before.points().next().map_or(*least_ns, |(ns, _)| ns.min(*least_ns));
+    }
+    let mut moved: HashMap<Key, u64> = HashMap::new();
+    for ((key, kind), before) in undivided {
+        let Some(endpoint) = tally.endpoints.get_mut(&key.server) else { continue };
+        if endpoint.round_trips.leg_known {
+            continue;
+        }
+        let may_be_ns = *endpoint
+            .round_trips
+            .undivided_ns
+            .get_or_insert_with(|| leg_bound_ns(endpoint.round_trips.leg_max_ns, least_ns[&key.server]));
+        let ns = before.points().map(|(ns, count)| ns.min(may_be_ns) * count).sum();
+        endpoint.transfer(kind, Owner::Server, Owner::Unknown, ns);
+        *moved.entry(key).or_default() += ns;
+    }
+    for (key, ns) in moved {
+        let Some(cause) = tally.causes.get_mut(&key) else { continue };
+        cause.lost_ns = cause.lost_ns.saturating_sub(ns);
+        cause.without = cause.without.shifted(ns / cause.exchanges.max(1));
+        if cause.lost_ns == 0 {
+            tally.causes.remove(&key);
+        }
+    }
+}
+
+/// Returns the greatest round trip of a leg that takes `max_ns` at most, if that is known, and whose
+/// server took at least `least_ns` for an answer. A host repeats data that is not acknowledged within
+/// the initial RTO (RFC 6298 §2.1): a longer silence is no round trip.
+fn leg_bound_ns(max_ns: Option<u64>, least_ns: u64) -> u64 {
+    max_ns.unwrap_or(least_ns).min(RTO_INITIAL_NS)
 }

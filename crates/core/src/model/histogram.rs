@@ -254,6 +254,13 @@ impl Histogram {
         longest
     }
 
+    /// Returns the durations, each of them `by_ns` longer.
+    pub fn shifted(&self, by_ns: u64) -> Self {
+        let mut shifted = Self::default();
+        self.points().for_each(|(ns, count)| shifted.record_many(ns + by_ns, count));
+        shifted
+    }
+
     /// Replaces one duration by another.
     pub fn replace(&mut self, ns: u64, by_ns: u64) {
         match self.many {

@@ -20,6 +20,7 @@ mod finished;
 mod gap;
 mod icmp;
 mod kept;
+mod kernel_answer;
 mod learnt;
 mod opening;
 mod place;
@@ -268,6 +269,7 @@ impl Connection {
         if !self.accept(side, segment) {
             return;
         }
+        self.take_kernel_answer(side, segment);
         self.note_packet(side, segment);
         if !self.take_control(side, segment) {
             return;
@@ -440,10 +442,14 @@ impl Connection {
                 self.begin_mid_message(side, segment, first_ns);
             }
             self.senders[side].since.stored_mut().probed(side, segment);
+            self.ask_kernel(side, segment);
             self.senders[side].history_mut().window.probes += 1;
         } else if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0 {
-            if self.cold.is_gap_open() && self.senders[side].space.is_keep_alive(segment) {
-                self.settle(&Event::KeepAlive { side });
+            if self.senders[side].space.is_keep_alive(segment) {
+                self.ask_kernel(side, segment);
+                if self.cold.is_gap_open() {
+                    self.settle(&Event::KeepAlive { side });
+                }
             }
             self.senders[side].announce(segment);
             if side == Side::Server && self.senders[side].is_troubled() {

@@ -297,6 +297,9 @@ fn waiter_unknown(report: &Report, unknown_ns: u64, language: Language) -> Strin
     };
     let notes = |id: &str| report.observations.iter().any(|it| it.id == id);
     let totals = &report.totals;
+    let mut begun = report.observations.iter().filter(|it| it.id == "mid_stream_start");
+    let are_begun =
+        |it: &Observation| it.facts.contains(&("connections", Fact::Count(totals.connections)));
     say!(
         language,
         "waiter_unknown",
@@ -304,6 +307,7 @@ fn waiter_unknown(report: &Report, unknown_ns: u64, language: Language) -> Strin
         exchanges = totals.exchanges,
         one_direction = notes("asymmetric_capture"),
         holes = notes("capture_drops"),
+        begun = begun.any(are_begun),
         hidden = report.endpoints.iter().all(is_hidden),
     )
 }

@@ -54,6 +54,9 @@ impl Connection {
             let is_timed_by_handshake = !self.mid_stream && !is_forgotten;
             let (path, sent) = (&mut self.path, &self.senders[peer]);
             sample_path(path, sent, (side, segment), (rtt_ns, covered), is_timed_by_handshake);
+            if side == Side::Server && !is_timed_by_handshake {
+                self.cold.note_acked_within(rtt_ns);
+            }
         }
         if !self.pure_acks && !is_pure_ack(segment) {
             let waited_ns = segment.time_ns.saturating_sub(last_ns + self.path.rtt_ns(side));

@@ -50,6 +50,9 @@ impl Connection {
         if side == Side::Client {
             self.end_pause_amid_request(Sighting::of(side, segment));
         }
+        if segment.payload_len == 0 && !is_repeated {
+            self.ask_kernel(side, segment);
+        }
         if side == Side::Server && !is_repeated {
             self.take_server_fin(segment);
         }

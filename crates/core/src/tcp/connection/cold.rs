@@ -8,6 +8,7 @@ use crate::tcp::connection::echoes::Echoes;
 use crate::tcp::connection::ending::Ending;
 use crate::tcp::connection::faults::CaptureFaults;
 use crate::tcp::connection::icmp::IcmpReport;
+use crate::tcp::connection::kernel_answer::AskedKernel;
 use crate::tcp::connection::questions::Questions;
 use crate::tcp::connection::relayed::Relay;
 use crate::tcp::exchange::{Exchange, Recording};
@@ -52,6 +53,11 @@ pub(super) struct ColdState {
     pub kept: Vec<Box<Exchange>>,
     /// Evidence that a proxy acknowledges in the name of the server.
     pub relay: Relay,
+    /// The last segment that its receiver's kernel answers.
+    pub asked_kernel: Option<AskedKernel>,
+    /// If the handshake was not captured, least time after which the server acknowledged a byte of the
+    /// client, with data or without, ns; 0 if it acknowledged none.
+    pub acked_within_ns: u64,
     /// The last data for which no exchange waited.
     pub aside: Option<AsideData>,
     /// The connection is a copy of one with other addresses, and is reported only with those.
@@ -88,6 +94,8 @@ impl ColdState {
             faults,
             kept,
             relay: _,
+            asked_kernel: _,
+            acked_within_ns: _,
             aside: _,
             is_copy: _,
         } = self;
@@ -261,6 +269,19 @@ impl Cold {
     /// Evidence that a proxy acknowledges in the name of the server.
     pub(super) fn relay(&self) -> Relay {
         self.get().map_or(Relay::Unknown, |cold| cold.relay)
+    }
+
+    /// If the handshake was not captured, least time after which the server acknowledged a byte of the
+    /// client, with data or without, ns: an upper bound of the round trip to it (RFC 9293 §3.4).
+    pub fn acked_within_ns(&self) -> Option<u64> {
+        self.get().map(|cold| cold.acked_within_ns).filter(|&ns| ns > 0)
+    }
+
+    /// Notes that the server acknowledged a byte of the client `ns` after it.
+    pub(super) fn note_acked_within(&mut self, ns: u64) {
+        if self.acked_within_ns().is_none_or(|least_ns| ns < least_ns) {
+            self.get_or_create().acked_within_ns = ns;
+        }
     }
 
     /// Time at which the last expected segment passed, ns, if it has passed.

@@ -14,6 +14,9 @@ pub struct RoundTrips {
     pub leg_known: bool,
     /// Least upper bound of that round trip, ns, if connections show one.
     pub leg_max_ns: Option<u64>,
+    /// Greatest time of an answer that may be that round trip, ns: it is counted as unknown. `None` if
+    /// the round trip is known, and until all connections are counted.
+    pub undivided_ns: Option<u64>,
     /// Number of connections on which a host nearer than the server seems to acknowledge in its name.
     pub nearer: u64,
     /// Number of connections on which such a host may acknowledge: the handshake and each answer took
@@ -46,6 +49,7 @@ impl RoundTrips {
         if path.has_sample(Side::Server) {
             self.bound_leg(path.rtt_ns(Side::Server));
         }
+        connection.cold.acked_within_ns().into_iter().for_each(|ns| self.bound_leg(ns));
         self.nearer += u64::from(connection.view().is_acknowledged_nearer());
         let beyond_ns = connection.view().beyond_nearer_ns();
         self.perhaps_nearer += u64::from(beyond_ns.is_some());
