@@ -31,7 +31,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let began = scene.exchange.began_at[gap.sender];
     let bytes = scene.sender().space.nxt.saturating_sub(began);
     let wall_ns = scene.exchange.wall_ns();
-    let saved = rounds.saturating_sub(waits_from(INITCWND * gap.smss, bytes, window(scene)));
+    let saved = rounds.saturating_sub(waits_from(INITCWND * gap.smss, bytes, offered(scene)));
     if saved > 0 {
         proof.add_fact("saved", Fact::Count(saved));
     }
@@ -61,19 +61,31 @@ fn window(scene: &Scene<'_>) -> Option<u64> {
     bulk.map(|bulk| bulk.widest_window()).filter(|window| *window > 0)
 }
 
-/// Returns the number of round trips that a sender has to wait between flights of `bytes` in all, if the
-/// first has `initial` bytes and each is twice the one before (RFC 5681 §3.1), up to `window`.
-fn waits_from(initial: u64, bytes: u64, window: Option<u64>) -> u64 {
-    let most = window.unwrap_or(u64::MAX);
-    let (mut flight, mut sent, mut waits) = (initial.clamp(1, most), 0_u64, 0);
-    loop {
-        sent = sent.saturating_add(flight);
-        if sent >= bytes {
-            return waits;
-        }
+/// Returns the window that the receiver offered to the flight in front of the silence, and the widest that it
+/// offered, bytes; `u64::MAX` if they are unknown.
+fn offered(scene: &Scene<'_>) -> [u64; 2] {
+    let sender = scene.sender();
+    let is_scaled = sender.space.window_scale().is_some();
+    let widest = sender.bulk.as_ref().filter(|_| is_scaled).map(|bulk| bulk.widest_window());
+    let widest = widest.filter(|&window| window > 0).unwrap_or(u64::MAX);
+    [scene.gap().window.bytes.unwrap_or(u64::MAX).min(widest), widest]
+}
+
+/// Returns the number of round trips that a sender has to wait between flights of `bytes` in all, if its
+/// congestion window is `initial` bytes and grows by what is acknowledged (RFC 5681 §3.1). No flight
+/// exceeds the window that its receiver offers (RFC 9293 §3.8.6): `first` to the first, at most `widest`
+/// to each.
+fn waits_from(initial: u64, bytes: u64, [first, widest]: [u64; 2]) -> u64 {
+    let mut cwnd = initial.max(1);
+    let mut flight = cwnd.min(first).max(1);
+    let (mut sent, mut waits) = (flight, 0);
+    while sent < bytes {
         waits += 1;
-        flight = flight.saturating_mul(2).min(most);
+        cwnd = cwnd.saturating_add(flight);
+        flight = cwnd.min(widest).max(1);
+        sent = sent.saturating_add(flight);
     }
+    waits
 }
 
 /// Returns whether a pause may have reset the window (RFC 5681 §4.1).
@@ -113,10 +125,12 @@ mod tests {
     #[test]
     fn flights_double_from_the_initial_window_up_to_that_of_the_receiver() {
         // 30, 60 and 120 segments: none waits, then one, then two.
-        let waits = |bytes| waits_from(30, bytes, None);
+        let waits = |bytes| waits_from(30, bytes, [u64::MAX; 2]);
         assert_eq!([0, 30, 31, 90, 91, 210, 211].map(waits), [0, 0, 1, 1, 2, 2, 3]);
-        let narrow = |bytes| waits_from(30, bytes, Some(40));
+        let narrow = |bytes| waits_from(30, bytes, [40; 2]);
         assert_eq!([30, 70, 71, 110, 111].map(narrow), [0, 1, 2, 2, 3]);
-        assert_eq!(waits_from(30, 41, Some(10)), 4);
+        assert_eq!(waits_from(30, 41, [10; 2]), 4);
+        // The first flight meets a window that is not yet wide.
+        assert_eq!([4, 5, 38, 39].map(|bytes| waits_from(30, bytes, [4, 40])), [0, 1, 1, 2]);
     }
 }
