@@ -254,8 +254,12 @@ impl Questions {
             });
         if goes_on {
             self.suspended = Some(Box::new(late.last));
-        } else if let Some(earlier) = late.earlier {
-            revise_spurious(by.timeline, &earlier.gap);
+        } else {
+            // What was repeated had arrived: it is the first copy that the peer answers.
+            by.senders[gap.sender].note_first_answered(gap);
+            if let Some(earlier) = late.earlier {
+                revise_spurious(by.timeline, &earlier.gap);
+            }
         }
         goes_on
     }

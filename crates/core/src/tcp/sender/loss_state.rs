@@ -165,6 +165,14 @@ impl LossState {
         self.sacked.iter().any(|block| block.left != block.right && holds(block))
     }
 
+    /// Position of the first data behind `start` that the receiver reports to have in its last report of
+    /// missing data, if it lacks what begins at `start`.
+    pub fn sacked_behind(&self, start: u64, space: &SendSpace) -> Option<u64> {
+        let blocks = self.sacked.iter().filter(|block| block.left != block.right);
+        let behind = blocks.map(|block| space.position_of(block.left)).filter(|&left| left > start);
+        behind.min().filter(|_| !self.is_sacked(start, space))
+    }
+
     /// Greatest flight since the last loss, or ever (`flight_max`) if there was none, bytes.
     /// Neither the congestion window nor the sender's buffer was smaller.
     pub(super) fn flight_reached(&self, flight_max: u32) -> u64 {
@@ -281,6 +289,11 @@ impl LossState {
         self.tail = Some(Tail::repeated(self.tail, start, first, last));
     }
 
+    /// Returns the first transmission of the data that was sent again last, in `frame`.
+    pub fn first_of(&self, frame: FrameId) -> Option<Sighting> {
+        self.tail.filter(|tail| tail.last.frame == frame).map(|tail| tail.first)
+    }
+
     /// Returns the data from `una` on, if it was sent again at least twice.
     pub fn tail_from(&self, una: u64) -> Option<Tail> {
         self.tail.filter(|tail| tail.start == una && tail.repeats >= TAIL_REPEATS_MIN)
@@ -372,6 +385,9 @@ mod tests {
         let losses = LossState { sacked, ..LossState::NONE };
         let is_sacked = |seq| losses.is_sacked(space.position_of(seq), &space);
         assert_eq!([199, 200, 299, 300].map(is_sacked), [false, true, true, false]);
+        let behind = |seq| losses.sacked_behind(space.position_of(seq), &space);
+        let at = Some(space.position_of(200));
+        assert_eq!([150, 199, 200, 300].map(behind), [at, at, None, None]);
     }
 
     #[test]

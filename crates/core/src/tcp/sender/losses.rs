@@ -56,8 +56,10 @@ impl Sender {
 
     /// Records that the peer answers the first transmission of what ended `again`, a gap of this sender.
     pub fn note_first_answered(&mut self, again: &Gap) {
-        let first = again.repair.original.map(|original| (again.next.frame, original));
-        self.history_mut().losses.first_answered = first;
+        let losses = &mut self.history_mut().losses;
+        let frame = again.next.frame;
+        let first = losses.first_of(frame).or(again.repair.original);
+        losses.first_answered = first.map(|first| (frame, first));
     }
 
     /// The last departure, or the first transmission of its data if that was answered.

@@ -22,7 +22,8 @@ pub struct RepeatCounts {
     pub dsacks: u32,
     /// Number of D-SACKs in finished exchanges.
     dsacks_counted: u32,
-    /// Sequence numbers of data behind a hole that was sent again with what fills the hole.
+    /// Sequence numbers of data behind a hole at the vantage, or at the receiver by its report, that was sent
+    /// again with what fills the hole.
     joined: Option<(u32, u32)>,
     /// Number of retransmissions whose receiver acknowledged each of their copies, without SACK.
     pub acked_twice: u32,
@@ -101,6 +102,11 @@ impl RepeatCounts {
         self.joined.is_some_and(|(left, right)| {
             first.left.wrapping_sub(left) as i32 >= 0 && right.wrapping_sub(first.right) as i32 >= 0
         })
+    }
+
+    /// Returns whether data behind a hole was sent again with what fills it.
+    pub fn has_joined(&self) -> bool {
+        self.joined.is_some()
     }
 
     /// Number of retransmissions that the receiver's D-SACKs or second ACKs show to be spurious.

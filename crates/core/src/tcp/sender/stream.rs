@@ -167,8 +167,14 @@ impl Sender {
     ) -> bool {
         let len = u64::from(segment.payload_len);
         let end = start + len;
-        let hole = self.history().holes.at(start).map(|hole| hole.end - start);
-        if let Some(hole) = hole.filter(|&hole| matches!(kind, Kind::Fill(_)) && hole < len) {
+        let hole_end = match kind {
+            Kind::Fill(_) => self.history().holes.at(start).map(|hole| hole.end),
+            Kind::Retransmission(_) if start >= self.space.una_seen() => {
+                self.history().losses.sacked_behind(start, &self.space)
+            }
+            _ => None,
+        };
+        if let Some(hole) = hole_end.map(|at| at - start).filter(|&hole| hole < len) {
             self.history_mut().counts.join(segment, hole);
         }
         if kind != Kind::Probe {
