@@ -154,7 +154,7 @@ pub fn treat(finding: &Finding) -> Option<String> {
             let (client, _) = finding.evidence_flow?;
             measured(&format!("cwnd --initcwnd {INITCWND} --to {}", client.ip()))?
         }
-        Cause::MtuBlackHole => {
+        Cause::MtuBlackHole if !has(finding, "obeyed_bytes") => {
             let what = measured("sysctl tcp_mtu_probing=1")?;
             return Some(format!("sudo tcpwhy treat {what}  # on the {}", side(finding.sender)));
         }

@@ -1,4 +1,5 @@
-//! Packets above a size are lost, and no ICMP error reports it (RFC 2923 §2.1).
+//! Packets above a size are lost, and no ICMP error reports it (RFC 2923 §2.1), or their sender waits for
+//! its timer though one does.
 //!
 //! The cause is recognised at the end of an exchange (`name_losses` in `tcp/connection/finished.rs`),
 //! from the sizes of all segments of a direction ([`crate::tcp::Sender::has_mtu_black_hole`]): a
@@ -30,6 +31,11 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if let Some(told) = scene.connection.cold.icmp_report().filter(|told| told.mtu > 0) {
         proof.add_frame("icmp", told.seen);
         proof.add_fact("mtu", Fact::Bytes(told.mtu.into()));
+        // Segments of just that size show that the sender has heard of it.
+        let now_bytes = passed_bytes.max(gap.next_len);
+        if told.is_obeyed_by(gap.sender, now_bytes) {
+            proof.add_fact("obeyed_bytes", Fact::Bytes(now_bytes));
+        }
     }
     let bracketed = passed_bytes > 0 && lost_bytes > passed_bytes;
     proof.rule_out(Cause::RetransmissionTimeout, "by_size", bracketed);

@@ -221,7 +221,17 @@ fn name_losses_of(side: Side, it: &mut Finished<'_>, exchange: &mut Exchange) {
     let sender = &it.senders[side];
     // The segments of a handshake are small ones that arrived.
     let small_ones_pass = !it.mid_stream || sender.sizes.acked_max() > 0;
-    if answered && small_ones_pass && sender.has_mtu_black_hole() {
+    let waits_for_size = |chain: &Chain| {
+        let original = chain
+            .gap
+            .repair
+            .original
+            .filter(|_| chain.sender == side && chain.cause == Cause::RetransmissionTimeout);
+        let report = it.cold.icmp_report();
+        report.zip(original).is_some_and(|(it, sent)| it.is_too_big(side, sent.payload_bytes))
+    };
+    let is_reported = exchange.chains.iter().any(waits_for_size);
+    if is_reported || answered && small_ones_pass && sender.has_mtu_black_hole() {
         let (from, to) = (Cause::RetransmissionTimeout, Cause::MtuBlackHole);
         exchange.revise(&Change::Renamed { sender: side, from, to });
     }

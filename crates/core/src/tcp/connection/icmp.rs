@@ -7,6 +7,7 @@ use crate::tcp::connection::cold::Cold;
 use crate::tcp::sender::Sender;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Shared;
+use crate::tcp::thresholds::OPTIONS_MAX_BYTES;
 use crate::wire::{Endpoint, IcmpError, IcmpErrorKind, Side};
 
 /// Summary of the ICMP errors about packets of one connection.
@@ -31,12 +32,35 @@ pub struct IcmpReport {
 }
 
 impl IcmpReport {
+    /// Returns whether a router reported that `bytes` of payload of `sender` are too big for its next link
+    /// (RFC 1191 §4, RFC 8201 §3). A segment without options is the least that carries them.
+    pub fn is_too_big(&self, sender: Side, bytes: u32) -> bool {
+        let headers = ip_header(&self.reporter) + TCP_HEADER_BYTES;
+        self.mtu > 0 && self.about == sender && bytes + headers > self.mtu
+    }
+
+    /// Returns whether segments of `bytes` are what the reported link carries, with or without options:
+    /// the sender has heard of it (RFC 1191 §6.4).
+    pub fn is_obeyed_by(&self, sender: Side, bytes: u64) -> bool {
+        let headers = ip_header(&self.reporter) + TCP_HEADER_BYTES;
+        let most = u64::from(self.mtu.saturating_sub(headers));
+        self.mtu > 0 && self.about == sender && bytes <= most && most <= bytes + OPTIONS_MAX_BYTES
+    }
+
     /// Returns whether the error rejects data of `sender` on the established connection for another
     /// reason than its size.
     pub fn rejects(&self, sender: Side) -> bool {
         let is_too_big = matches!(self.kind, IcmpErrorKind::PacketTooBig { .. });
         !self.about_syn && self.about == sender && !is_too_big
     }
+}
+
+/// Header of TCP without options (RFC 9293 §3.1), bytes.
+const TCP_HEADER_BYTES: u32 = 20;
+
+/// Header of IP without options at an address of this family (RFC 791 §3.1, RFC 8200 §3), bytes.
+fn ip_header(at: &Endpoint) -> u32 {
+    if at.ip().is_ipv4() { 20 } else { 40 }
 }
 
 impl Connection {
