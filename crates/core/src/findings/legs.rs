@@ -177,10 +177,9 @@ fn leave_undivided(tally: &mut Tally, undivided: HashMap<(Key, u64), Histogram>)
         if endpoint.round_trips.leg_known {
             continue;
         }
-        let may_be_ns = *endpoint
-            .round_trips
-            .undivided_ns
-            .get_or_insert_with(|| leg_bound_ns(endpoint.round_trips.leg_max_ns, least_ns[&key.server]));
+        let may_be_ns = *endpoint.round_trips.undivided_ns.get_or_insert_with(|| {
+            leg_bound_ns(endpoint.round_trips.leg_max_ns, least_ns[&key.server])
+        });
         let ns = before.points().map(|(ns, count)| ns.min(may_be_ns) * count).sum();
         endpoint.transfer(kind, Owner::Server, Owner::Unknown, ns);
         *moved.entry(key).or_default() += ns;

@@ -3,7 +3,8 @@
 
 use crate::findings::causes::set_up::TAKEN_AT_ONCE;
 use crate::findings::causes::{
-    delayed_ack, error_responses, nagle_delayed_ack, repair, reset, send_buffer,
+    delayed_ack, error_responses, nagle_delayed_ack, repair, reset, retransmission_timeout,
+    send_buffer,
 };
 use crate::findings::tally::moves::move_cause;
 use crate::findings::tally::{CauseTally, Key, Tally};
@@ -164,14 +165,16 @@ fn spurious_losses(tally: &mut Tally) {
 }
 
 /// Attributes timeouts to spurious retransmissions if the receiver reported every retransmission as
-/// spurious (RFC 2883): nothing was lost.
+/// spurious (RFC 2883): nothing was lost. Bytes that were seen for the first time were.
 fn spurious_timeouts(tally: &mut Tally) {
-    let spurious = |key: &Key| {
+    let spurious = |(key, cause): (&Key, &CauseTally)| {
         let sent_again = tally.endpoints.get(&key.server)?.sender(key.sender).retransmissions;
-        (key.cause == Cause::RetransmissionTimeout && sent_again.are_all_spurious())
+        let is_needless = sent_again.are_all_spurious()
+            && cause.shown.count(retransmission_timeout::FIRST_SEEN) == 0;
+        (key.cause == Cause::RetransmissionTimeout && is_needless)
             .then(|| (key.clone(), sent_again.spurious))
     };
-    let all_spurious: Vec<_> = tally.causes.keys().filter_map(spurious).collect();
+    let all_spurious: Vec<_> = tally.causes.iter().filter_map(spurious).collect();
     for (key, spurious) in all_spurious {
         if let Some(cause) = tally.causes.get_mut(&key) {
             cause.shown.add("dsack", spurious);

@@ -35,7 +35,7 @@ mod refused;
 mod reordering;
 pub mod repair;
 pub mod reset;
-mod retransmission_timeout;
+pub mod retransmission_timeout;
 mod reverse_dns_timeout;
 mod rules;
 pub(super) mod send_buffer;

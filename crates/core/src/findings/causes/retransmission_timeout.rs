@@ -18,6 +18,10 @@ use crate::wire::Side;
 /// Name of the number of requests that were never acknowledged.
 const UNHEARD: &str = "unheard_requests";
 
+/// Name of the number of exchanges in which the timer repeated what was seen for the first time then: it was
+/// lost before the capture, and no copy of it can have arrived.
+pub(in crate::findings) const FIRST_SEEN: &str = "first_seen";
+
 /// Returns the host that dropped the packets, and the number of requests if none was ever acknowledged.
 pub(super) fn facts(key: &Key, cause: &CauseTally, _: &EndpointTally) -> Facts {
     let mut facts = repair::dropper(key);
@@ -69,8 +73,10 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let is_repaired = gap.next.from == gap.sender;
     let acks_seen = scene.connection.senders[gap.sender.peer()].volume.has_packets();
     // Without SACK a receiver cannot report that a segment arrived twice (RFC 2883).
-    let told =
-        scene.connection.setup.has_sack() && sender.history().counts.reported_spurious() == 0;
+    let counts = &sender.history().counts;
+    let told = scene.connection.setup.has_sack()
+        && counts.reported_spurious() == 0
+        && !counts.has_joined();
     proof.rule_out(
         Cause::SpuriousRetransmission,
         "not_acknowledged",
@@ -106,4 +112,6 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     repair::add_up(scene, shown);
     shown.add(UNHEARD, (scene.exchange.outcome == Outcome::Unacknowledged).into());
     shown.add("tail", scene.chain.tails.into());
+    let repair = &scene.gap().repair;
+    shown.add(FIRST_SEEN, (repair.unseen && repair.original.is_none()).into());
 }
