@@ -138,7 +138,7 @@ impl Questions {
         let needed = held.was_needed(sender, rtt_ns, segment, has_dsack);
         if needed != Some(false) {
             self.suspended = Some(held);
-        } else if side == Side::Server && segment.payload_len > 0 {
+        } else if side == Side::Server && (segment.payload_len > 0 || has_dsack) {
             by.senders[Side::Client].note_first_answered(&held.gap);
         }
         if needed != Some(true) {
