@@ -247,6 +247,7 @@ pub(super) const ESTIMATES: &[&str] = &[
     "lost_bytes",
     "mss_bytes",
     "mtu",
+    "earlier_bytes",
     "obeyed_bytes",
     "passed_bytes",
     "queue_bytes",

@@ -64,6 +64,8 @@ pub struct Gap {
     pub next: Sighting,
     /// The sender's SMSS, bytes.
     pub smss: u64,
+    /// The silent sender's own last departure.
+    pub own_last: Sighting,
     /// The last departure before the silence ended in a segment below the SMSS.
     pub last_small: bool,
     /// Payload of the departure that ended the silence, bytes.

@@ -65,6 +65,7 @@ const RECOGNISERS: &[(&str, Scope, Recogniser)] = &[
     ("zero_window", Scope::Always, zero_window::recognise),
     ("receive_window", Scope::Always, receive_window::recognise),
     ("http2_flow_control", Scope::Within, http2_flow_control::recognise),
+    ("nagle_delayed_ack, answer", Scope::Always, nagle_delayed_ack::before_answer),
     ("nagle_delayed_ack", Scope::Within, nagle_delayed_ack::recognise),
     ("delayed_ack", Scope::Within, delayed_ack::recognise),
     ("send_buffer, small writes", Scope::Within, small_writes::recognise),

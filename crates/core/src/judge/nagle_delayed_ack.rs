@@ -2,7 +2,7 @@
 
 use super::answer::{Answer, need};
 use crate::judge::thresholds::{
-    FEW_SEGMENTS, HOST_DELAY_MAX_NS, INITIAL_WINDOW_SEGMENTS, tail_probe_ns,
+    DELAYED_ACK_MIN_NS, FEW_SEGMENTS, HOST_DELAY_MAX_NS, INITIAL_WINDOW_SEGMENTS, tail_probe_ns,
 };
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice};
@@ -52,6 +52,30 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let is_host = gap.nagle.leaves_with_acks() && gap.continues_shortly_after_ack();
     let late = "the next segment did not leave with the ACK";
     need(is_host && held_ns >= HOST_DELAY_MAX_NS, late).map(|()| of_hold(held_ns))
+}
+
+/// Claims the silence before an answer of a sender whose last small segment, of an earlier message, was
+/// unacknowledged, and which answered with the late ACK of that: the algorithm knows bytes of a stream, and
+/// no messages. An application cannot see ACKs, and answers with one by chance only.
+pub(super) fn before_answer(gap: &Gap, rest_ns: u64) -> Answer {
+    need(gap.turn == Turn::Answers, "it lies within a message")?;
+    need(!gap.repair.is_retransmission(), "a retransmission ended it")?;
+    need(gap.next_small() && gap.next_len > 0, "no small segment followed")?;
+    let is_small = (1..gap.smss).contains(&gap.flight.before);
+    need(is_small, "no small segment of an earlier message was unacknowledged")?;
+    let has_room = gap.window.may_have_room_for(gap.next_len);
+    need(has_room, "the receiver's window had no room for the answer")?;
+    let nagled = "the sender has sent a small segment beside another, or held back a full one";
+    need(!gap.nagle.is_refuted() && !gap.nagle.is_doubtful(), nagled)?;
+    need(!gap.misses_data && gap.rtt.is_known(), "it is not known which ACKs had arrived")?;
+    let is_late = gap.acks.last.is_some_and(|ack| {
+        let is_delayed = ack.delay_ns.is_some_and(|ns| ns >= DELAYED_ACK_MIN_NS);
+        ack.pure && ack.acked_all && is_delayed && ack.seen_ns >= gap.start_ns
+    });
+    need(is_late, "no late ACK of all data came in it")?;
+    let by_chance = "the answer did not leave with the ACK, or may have by chance";
+    need(gap.released() && gap.ends_with_ack_by_no_coincidence(), by_chance)?;
+    Ok(Slice::of(Owner::NagleDelayedAck, Cause::NagleDelayedAck, rest_ns))
 }
 
 /// Returns whether no ACK came until a tail loss probe was due and the sender is known to hold

@@ -6,8 +6,8 @@ use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::findings::tally::moves::{move_cause, think};
 use crate::findings::tally::{CauseTally, EndpointTally, Holds, Key, Tally};
-use crate::judge::AckTrigger;
 use crate::judge::thresholds::{AT_ONCE_PART, HABIT_MIN};
+use crate::judge::{AckTrigger, Turn};
 use crate::model::{Cause, Fact, Owner, Sighting};
 use crate::wire::Side;
 
@@ -32,7 +32,14 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         false if gap.flight.small_acked => "flight_rest",
         false => "full_flight_end",
     };
-    proof.add_frame_before(gap, flight_end);
+    match gap.turn {
+        Turn::Continues => proof.add_frame_before(gap, flight_end),
+        Turn::Answers => {
+            proof.add_frame("said_before", gap.own_last);
+            let earlier_bytes = gap.own_last.payload_bytes.into();
+            proof.add_fact("earlier_bytes", Fact::Bytes(earlier_bytes));
+        }
+    }
     match gap.acks.last.filter(|ack| !ack.pure && ack.seen_ns >= gap.start_ns) {
         Some(AckTrigger { frame, seen_ns: time_ns, payload_bytes, .. }) => {
             let from = gap.sender.peer();

@@ -75,6 +75,7 @@ impl Knowledge<'_> {
             end_ns,
             last,
             next: last,
+            own_last: sender.last.sighting(side),
             smss: sender.sizes.smss(),
             last_small: self.senders[last_side].last.small,
             next_len: 0,
