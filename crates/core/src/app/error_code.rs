@@ -43,6 +43,12 @@ const REDIS_CODES: [&[u8]; 22] = [
 /// (`src/networking.c`).
 const REDIS_CLIENTS: &[u8] = b"ERR max number of clients reached";
 
+/// Lines with which OpenSSH refuses a connection before it has sent its version (RFC 4253 §4.2; `sshd.c`).
+const SSH_REFUSALS: [(&[u8], ErrorCode); 2] = [
+    (b"Exceeded MaxStartups\r\n", ErrorCode::SshStartups),
+    (b"Not allowed at this time\r\n", ErrorCode::SshPenalty),
+];
+
 /// SQLSTATE of a statement that was cancelled (PostgreSQL, appendix A).
 const QUERY_CANCELED: [u8; 5] = *b"57014";
 
@@ -82,6 +88,11 @@ pub enum ErrorCode {
     Redis([u8; WORD_BYTES]),
     /// The error with which Redis refuses a connection beyond `maxclients`.
     RedisClients,
+    /// The line with which OpenSSH refuses a connection beyond `MaxStartups`.
+    SshStartups,
+    /// The line with which OpenSSH refuses a connection of an address that it penalises
+    /// (`PerSourcePenalties`).
+    SshPenalty,
     /// Error code of an RST_STREAM or GOAWAY frame of HTTP/2, below 256 (RFC 9113 §7).
     Http2(u8),
     /// Return code of MQTT 3.1.1 (§3.2.2.3), 1 to 5, or reason code of MQTT 5.0 (§2.4), 128 or more.
@@ -185,6 +196,11 @@ impl ErrorCode {
         Some(Self::Redis(padded))
     }
 
+    /// Returns the error that the first `bytes` of a server of SSH report, if they refuse the connection.
+    pub(super) fn of_ssh(bytes: &[u8]) -> Option<Self> {
+        SSH_REFUSALS.into_iter().find(|(line, _)| bytes == *line).map(|(_, code)| code)
+    }
+
     /// Returns the error of a TLS alert of `from`, if it is fatal. TLS 1.3 ignores the level, and
     /// only `close_notify` and `user_canceled` are no errors (RFC 8446 §6.1).
     pub(super) fn of_alert(from: Side, level: u8, description: u8) -> Option<Self> {
@@ -248,6 +264,8 @@ impl fmt::Display for ErrorCode {
                 f.write_str(&String::from_utf8_lossy(word.get(..end).unwrap_or_default()))
             }
             Self::RedisClients => f.write_str("ERR max number of clients reached"),
+            Self::SshStartups => f.write_str("Exceeded MaxStartups"),
+            Self::SshPenalty => f.write_str("Not allowed at this time"),
             Self::Http2(code) => match http2_name(*code) {
                 Some(name) => f.write_str(name),
                 None => write!(f, "HTTP/2 error {code}"),

@@ -47,6 +47,7 @@ impl ErrorCode {
             Self::Grpc(status) => matches!(status, 2 | 4 | 8 | 12..=15),
             // A failed handshake leaves nothing to ask for.
             Self::TlsAlert { .. } | Self::NoTls | Self::RedisClients => true,
+            Self::SshStartups | Self::SshPenalty => true,
             Self::PostgresCancelled => false,
             // Insufficient resources, operator intervention, system error, internal error
             // (PostgreSQL, appendix A).
@@ -97,6 +98,7 @@ impl ErrorCode {
             Self::SqlState([b'5', b'3', b'3', b'0', b'0']) | Self::RedisClients => {
                 Subject::Connections
             }
+            Self::SshStartups | Self::SshPenalty => Subject::Connections,
             // ER_CON_COUNT_ERROR, ER_TOO_MANY_USER_CONNECTIONS.
             Self::Mysql(1040 | 1203) => Subject::Connections,
             // Invalid authorization, invalid catalog name, insufficient privilege.

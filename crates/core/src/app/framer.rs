@@ -369,7 +369,7 @@ impl Framer {
         if self.hunting && self.dialogue.is_none() && from == Side::Client {
             self.dialogue = Dialogue::amid(self.server_port, bytes);
         }
-        if begun && self.dialogue.is_none() || self.protocol != Protocol::Turns {
+        if begun && self.dialogue.is_none() && !self.is_ssh || self.protocol != Protocol::Turns {
             return self.run(from, bytes, missing, None, known, on);
         }
         let ends = |it: &mut Box<Dialogue>| it.ends_unasked(bytes);

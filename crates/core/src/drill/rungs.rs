@@ -123,30 +123,34 @@ impl Drawn {
     }
 }
 
-/// Returns the steps of a look-up, and of the pause until `opened_ns`, when the connection that
-/// waited for it was opened.
+/// Returns the steps of a look-up, and of the pause until `opened_ns`, when its client opened the connection:
+/// nobody waits in that.
 fn looked_up(lookup: &LookupReport, opened_ns: u64, floor_ns: u64) -> Vec<LadderStep> {
     let took_ns = lookup.end_ns.saturating_sub(lookup.start_ns);
     let mark = Step::Mark(Mark::Lookup(took_ns));
     let mut steps = vec![LadderStep { time_ns: 0, step: mark }];
     let mut until_ns = lookup.start_ns;
-    let mut wait = |steps: &mut Vec<LadderStep>, to_ns: u64, owner| {
+    let mut wait = |steps: &mut Vec<LadderStep>, to_ns: u64| {
         let duration_ns = to_ns.saturating_sub(until_ns);
         until_ns = until_ns.max(to_ns);
         if duration_ns >= floor_ns {
             let (time_ns, beyond) = (to_ns.saturating_sub(lookup.start_ns), Beyond::default());
-            let step = Step::Gap { duration_ns, owner, cause: None, beyond };
+            let step = Step::Gap { duration_ns, owner: Owner::Dns, cause: None, beyond };
             steps.push(LadderStep { time_ns, step });
         }
     };
     for message in &lookup.messages {
-        wait(&mut steps, message.time_ns, Owner::Dns);
+        wait(&mut steps, message.time_ns);
         let time_ns = message.time_ns.saturating_sub(lookup.start_ns);
         let (from, frame, label) = (message.from, message.frame, Label::Lookup(message.clone()));
         steps.push(LadderStep { time_ns, step: Step::Segment { from, frame, label } });
     }
-    wait(&mut steps, lookup.end_ns, Owner::Dns);
-    wait(&mut steps, opened_ns, Owner::Client);
+    wait(&mut steps, lookup.end_ns);
+    let rested_ns = opened_ns.saturating_sub(lookup.end_ns);
+    if rested_ns >= floor_ns {
+        let time_ns = opened_ns.saturating_sub(lookup.start_ns);
+        steps.push(LadderStep { time_ns, step: Step::Mark(Mark::Idle(rested_ns)) });
+    }
     steps
 }
 
@@ -250,7 +254,7 @@ impl Drawing<'_> {
             push(Step::Mark(Mark::Idle(exchange.idle_ns)));
         }
         let before_ns = match self.lookup.filter(|_| exchange.connects) {
-            Some(lookup) => exchange.start_ns.saturating_sub(lookup.start_ns),
+            Some(lookup) => exchange.start_ns.min(lookup.end_ns).saturating_sub(lookup.start_ns),
             None => 0,
         };
         let (number, kind) = (index as u64 + 1, exchange.kind.to_string());

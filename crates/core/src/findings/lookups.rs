@@ -374,17 +374,16 @@ fn waits_for_tcp(lookup: &Lookup, tally: &Tally) -> bool {
     endpoint.is_some_and(|it| it.set_ups.established == 0 && it.all.exchanges > 0)
 }
 
+/// Adds the look-up to the exchange that waited for it. The pause between both is its client's, and no latency.
 fn add_to_first(lookup: &Lookup, first: &First, known: &ResolverBehaviour, tally: &mut Tally) {
     let mut ledger = Ledger::default();
     ledger.add(Owner::Dns, lookup.end_ns - lookup.start_ns);
-    ledger.add(Owner::Client, first.start_ns.saturating_sub(lookup.end_ns));
     let wall_ns = first.wall_ns + ledger.total_ns();
     let server = tally.row_of(first.server);
     let endpoint = tally.endpoints.entry(server).or_default();
     endpoint.prepend(first.kind, first.wall_ns, &ledger);
     endpoint.waits.begin_earlier(first, lookup.start_ns);
-    // The leg of an answer to the client, which the vantage did not see, is part of the pause after
-    // it.
+    // Where the vantage is not at the client, a part of the pause is the way to it and back.
     let unseen_ns = first.rtt_base_ns.saturating_sub(first.rtt_server_ns);
     let unseen_ns = unseen_ns.saturating_sub(first.start_ns.saturating_sub(lookup.end_ns));
     attribute(lookup, server, (wall_ns, unseen_ns), first.rtt_base_ns, known, tally);

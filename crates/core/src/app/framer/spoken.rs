@@ -3,6 +3,7 @@
 
 use super::{Framer, Machine};
 use crate::app::dialogue::{Dialogue, Refused, Said};
+use crate::app::error_code::ErrorCode;
 use crate::app::exchanges::Feed;
 use crate::app::known::KnownHeaders;
 use crate::app::mark::Mark;
@@ -125,7 +126,12 @@ impl Framer {
         is_first: bool,
     ) -> Vec<(usize, Said)> {
         let mut said = Vec::new();
-        if is_first && from == Side::Server {
+        let refusal =
+            ErrorCode::of_ssh(bytes).filter(|_| from == Side::Server && self.dialogue.is_none());
+        if let Some(code) = refusal.filter(|_| is_first || self.is_ssh) {
+            self.is_ssh = true;
+            said.push((0, Said::Error(code)));
+        } else if is_first && from == Side::Server {
             self.dialogue = Dialogue::new(self.server_port, bytes);
         }
         if let Some(dialogue) = &mut self.dialogue {

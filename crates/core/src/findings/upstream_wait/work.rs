@@ -58,9 +58,10 @@ impl Work {
         self.end_before(wait.worked_until_ns()).filter(|_| is_other)
     }
 
-    /// Returns whether `wait` lasted until the end of its answer, although that came over most of its time.
+    /// Returns whether `wait` lasted until the end of its answer, although that came over most of its time: it
+    /// was not passed on piece by piece.
     pub(super) fn is_gathered_for(&self, wait: &Wait) -> bool {
-        self.streams && self.end_within(wait) == Some(self.ended_ns)
+        self.streams && !wait.streams && self.end_within(wait) == Some(self.ended_ns)
     }
 
     /// Returns whether it is on the same connection and follows `before` at once.
