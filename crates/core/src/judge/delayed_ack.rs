@@ -19,6 +19,8 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let held_ns = held_ns(gap, rest_ns);
     let late_ns = gap.acks.delay_ns().min(held_ns);
     need(waits, "the sender has gone on without waiting for late ACKs too often")?;
+    let is_released = gap.ack_triggered() || gap.after_ack_ns() <= held_ns;
+    need(is_released, "the sender went on so long after the ACK that it did not wait for that")?;
     let other = "it did not end with a late ACK of less than two full segments, nor so soon after one \
                  that nothing else can have ended it";
     need(after_late_ack(gap) || blocked_until_late_ack(gap), other)?;

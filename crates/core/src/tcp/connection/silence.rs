@@ -176,7 +176,7 @@ impl Connection {
     /// Attributes the `slices` of a gap. If the gap ended with a retransmission, that repairs data
     /// before `end`.
     pub(super) fn attribute(&mut self, gap: &Gap, mut slices: Slices, end: u64) {
-        let one_way = !self.senders[gap.sender.peer()].volume.has_packets();
+        let one_way = self.senders.iter().any(|sender| !sender.volume.has_packets());
         if one_way && gap.repair.trigger != Some(Recovery::Timer) {
             // The other direction was not captured, so that the owner cannot be known.
             let from = (self.timeline.cursor_ns, gap.next.frame);
