@@ -138,7 +138,12 @@ const GREETING: &str = "greeting";
 /// greeting.
 fn ends_session(scene: &Scene<'_>) -> bool {
     let kind = &*scene.exchange.kind;
+    let error = scene.exchange.outcome.error();
     match scene.connection.framer.protocol() {
+        // Whatever the client has sent by then.
+        Protocol::Redis | Protocol::Ssh => {
+            error.is_some_and(|code| code.subject() == Subject::Connections)
+        }
         Protocol::Postgres => kind == "startup",
         Protocol::Mysql => matches!(kind, "connect" | GREETING),
         Protocol::Mqtt => kind == "CONNECT",
@@ -146,7 +151,6 @@ fn ends_session(scene: &Scene<'_>) -> bool {
             matches!(kind, "connection.start-ok" | "connection.secure-ok" | "connection.open")
         }
         it if it.is_in_turns() => kind == GREETING,
-        Protocol::Redis => scene.exchange.outcome.error() == Some(ErrorCode::RedisClients),
         _ => false,
     }
 }

@@ -185,7 +185,8 @@ impl Connection {
                 side == Side::Client && self.at_end().unacknowledged_request().is_some();
             let is_in_vain = unacknowledged && self.at_end().asks_behind_fin();
             let over = !cut && !is_in_vain && self.at_end().was_over_before_reset_of(side)
-                || self.at_end().refuses_what_was_left();
+                || self.at_end().refuses_what_was_left()
+                || side == Side::Server && self.timeline.exchanges.refuses_connection();
             if cut {
                 self.timeline.reopen_response();
             }

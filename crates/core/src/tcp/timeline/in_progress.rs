@@ -1,7 +1,7 @@
 //! The exchanges in progress on one connection: what each of them waits for, and the attribution of
 //! time to them.
 
-use crate::app::ErrorCode;
+use crate::app::{ErrorCode, Subject};
 use crate::capture::FrameId;
 use crate::judge::{self, Gap};
 use crate::model::{Owner, Sighting, Slice, Slices};
@@ -228,6 +228,13 @@ impl InProgress {
             Some(Debt::Unknown(Rule::Event)) => Debt::Nothing(Rule::Event),
             _ => Debt::Response,
         }
+    }
+
+    /// Returns whether the answer in progress refuses the connection because of a limit: there is no more of
+    /// it, however the connection ends.
+    pub fn refuses_connection(&self) -> bool {
+        let error = self.front().and_then(|exchange| exchange.error);
+        error.is_some_and(|code| code.subject() == Subject::Connections)
     }
 
     /// Returns whether one request is open, and nothing has answered it.
