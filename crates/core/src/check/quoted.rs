@@ -173,6 +173,7 @@ pub(super) const COUNTS: &[&str] = &[
     "pairs",
     "pauses",
     "gathered",
+    "handshake",
     "pool",
     "asked",
     "ports",

@@ -22,6 +22,11 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if apart {
         proof.add_fact("apart", Fact::Text("next".into()));
     }
+    // The library of TLS writes its handshake by itself, so that nothing can leave with it.
+    let earlier = if gap.turn == Turn::Answers { gap.own_last } else { gap.last };
+    if scene.exchange.handshake.as_ref().is_some_and(|it| earlier.frame <= it.end.frame) {
+        proof.add_fact("handshake", Fact::Text("TLS handshake".into()));
+    }
     // The body waits for the server to ask for it (RFC 9110 §10.1.1): header and body cannot leave together.
     if gap.sender == Side::Client && scene.exchange.asked_to_continue {
         proof.add_fact("expectation", Fact::Text("`Expect: 100-continue`".into()));
