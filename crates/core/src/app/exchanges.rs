@@ -217,6 +217,11 @@ impl Exchanges {
         }
     }
 
+    /// Returns whether a request ended the connection with its response.
+    pub fn has_asked_last(&self) -> bool {
+        self.noted.has(Noted::LAST_ASKED)
+    }
+
     fn drop_all_but_newest(&mut self) {
         self.anticipated = None;
         while self.waiting.len() > 1 {

@@ -211,6 +211,11 @@ impl Framer {
         matches!(&self.spoken_by().machine, Machine::Frames(frames) if frames.has_events())
     }
 
+    /// Returns whether the client asked the server to close behind its answer (RFC 9112 §9.6).
+    pub fn has_asked_last(&self) -> bool {
+        self.exchanges.has_asked_last()
+    }
+
     /// Returns whether the newest request is answered by a stream of events over HTTP/1.
     pub fn streams_events(&self) -> bool {
         self.exchanges.streams_events()

@@ -172,6 +172,7 @@ pub(super) const COUNTS: &[&str] = &[
     "others",
     "pairs",
     "pauses",
+    "closed_unasked",
     "gathered",
     "handshake",
     "pool",

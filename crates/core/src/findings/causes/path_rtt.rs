@@ -99,6 +99,9 @@ fn facts(finding: &mut Finding, server: Endpoint, endpoint: &EndpointTally, _: &
     if 2 * endpoint.set_ups.closed_idle > endpoint.connections && is_needed {
         facts.insert("closed_idle", Fact::Count(endpoint.set_ups.closed_idle));
     }
+    if 2 * endpoint.set_ups.closed_unasked > endpoint.connections {
+        facts.insert("closed_unasked", Fact::Count(endpoint.set_ups.closed_unasked));
+    }
     let asked = exchanges.saturating_sub(openings);
     // Requests far apart were not waiting for each other, and a proxy of SOCKS sets up one connection by steps.
     let is_of_steps = 2 * endpoint.socks >= endpoint.connections.max(1);

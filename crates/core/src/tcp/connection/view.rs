@@ -1,6 +1,7 @@
 //! What the tracker and the findings may ask of a connection: its progress, how it ended, and the
 //! memory that it takes.
 
+use crate::app::Protocol;
 use crate::capture::FrameId;
 use crate::judge::NagleEvidence;
 use crate::judge::thresholds::{HOST_DELAY_MAX_NS, RTO_MIN_NS};
@@ -55,6 +56,16 @@ impl<'a> View<'a> {
     /// Returns whether the server closed first, `ns` or longer after the last data.
     pub fn is_closed_idle(self, ns: u64) -> bool {
         self.0.cold.ended().is_some_and(|ending| ending.has_closed_idle(ns, &self.0.senders))
+    }
+
+    /// Returns whether the server of HTTP/1 closed right behind an answer, though the client had not asked for
+    /// that.
+    pub fn is_closed_unasked(self) -> bool {
+        let at_once_ns = self.0.path.base_rtt_ns() + HOST_DELAY_MAX_NS;
+        self.0.framer.protocol() == Protocol::Http1
+            && self.is_closed_idle(0)
+            && !self.is_closed_idle(at_once_ns)
+            && !self.0.framer.has_asked_last()
     }
 
     /// Returns whether ACKs without data were sent and none of them was captured.

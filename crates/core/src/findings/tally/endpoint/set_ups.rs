@@ -19,6 +19,9 @@ pub struct SetUps {
     pub exchanges: u64,
     /// Number of connections that the server closed because they were idle.
     pub closed_idle: u64,
+    /// Number of connections of HTTP/1 that the server closed right behind an answer, and nobody had asked it
+    /// to.
+    pub closed_unasked: u64,
     /// Time that set-ups took beyond a round trip, so that distance does not explain it, ns.
     pub late_ns: u64,
 }
@@ -36,6 +39,7 @@ impl SetUps {
         self.repeated += u64::from(setup.syns > 1);
         let is_closed = connection.view().is_closed_idle(APPLICATION_TIMEOUT_MIN_NS);
         self.closed_idle += u64::from(is_closed);
+        self.closed_unasked += u64::from(connection.view().is_closed_unasked());
         is_closed
     }
 
@@ -54,6 +58,7 @@ impl SetUps {
         self.flood.merge(&other.flood);
         self.exchanges += other.exchanges;
         self.closed_idle += other.closed_idle;
+        self.closed_unasked += other.closed_unasked;
         self.late_ns += other.late_ns;
     }
 }
