@@ -96,6 +96,8 @@ pub(super) enum NoFaultReason {
     },
     /// The room kept no height for long: it may still grow.
     Opens,
+    /// The application switched Nagle's algorithm off after the waits, on so many connections.
+    SwitchedOff { connections: u64 },
     /// The waits are too few to be distinguished from chance.
     Few,
 }
@@ -109,6 +111,9 @@ pub(super) fn no_fault_reason(
     let sender = endpoint.sender(key.sender);
     let wait_ns = cause.waits.quantile_ns(0.5);
     match key.cause {
+        Cause::NagleDelayedAck if sender.nagle.ends_before(cause.lost_ns) => {
+            NoFaultReason::SwitchedOff { connections: sender.nagle.switched_off }
+        }
         Cause::SendBuffer if sender.ceilings.connections > 0 => NoFaultReason::Short { wait_ns },
         Cause::SendBuffer => NoFaultReason::Opens,
         Cause::ReceiveWindow if sender.window.is_fixed() => NoFaultReason::Short { wait_ns },

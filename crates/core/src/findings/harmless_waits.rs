@@ -101,6 +101,9 @@ fn observation(
         NoFaultReason::Work { late_ns } => Some(("late_ns", Fact::Ns(late_ns))),
         NoFaultReason::Short { wait_ns } => Some(("short_ns", Fact::Ns(wait_ns))),
         NoFaultReason::Opens => Some(("opens", Fact::Count(cause.count))),
+        NoFaultReason::SwitchedOff { connections } => {
+            Some(("switched_off", Fact::Count(connections)))
+        }
         NoFaultReason::Few => None,
     });
     if let Some(rate_bps) = buffer_limits::rate_bps(&cause) {

@@ -79,6 +79,8 @@ rows! {
     NagleDelayedAck "nagle_delayed_ack.md" {
         prove: nagle_delayed_ack::prove,
         add_up: delayed_ack::add_up,
+        is_finding: nagle_delayed_ack::is_finding,
+        waits_for: "held_by",
         facts: nagle_delayed_ack::facts,
         chance: nagle_delayed_ack::chance,
         effect_fact: Some("ack_delay_p50_ns"),

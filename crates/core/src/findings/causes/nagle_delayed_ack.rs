@@ -2,6 +2,7 @@
 
 use crate::findings::causes::server_think::nearer_host;
 use crate::findings::facts::Facts;
+use crate::findings::floors::Case;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::findings::tally::moves::{move_cause, think};
@@ -70,6 +71,14 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.rule_out(Cause::DelayedAck, "held_small", gap.next_small());
     proof.rule_out(Cause::CongestionWindow, "cwnd_open", more_before);
     proof.rule_out(Cause::RetransmissionTimeout, "nothing_lost", scene.nothing_retransmitted());
+}
+
+/// Returns whether holds are a fault: not where each lies before its application switched the algorithm off,
+/// as SSH does when a session opens. What that could change, it has changed.
+pub(super) fn is_finding(case: &Case<'_>) -> bool {
+    let nagle = case.endpoint().map(|endpoint| endpoint.sender(case.key.sender).nagle);
+    let is_switched_off = nagle.is_some_and(|nagle| nagle.ends_before(case.cause.lost_ns));
+    case.is_broad_or_deep() && !is_switched_off
 }
 
 /// Returns how many silences looked like holds, including those that did not end with the ACK, and

@@ -10,6 +10,11 @@ pub struct NagleSums {
     pub refuted: u64,
     /// Time of apparent holds on these connections, ns.
     pub refuted_ns: u64,
+    /// Number of connections on which a sender broke the rule only after it had followed it: its
+    /// application switched the algorithm off.
+    pub switched_off: u64,
+    /// Time of holds on these connections, ns.
+    pub until_off_ns: u64,
     /// Number of connections on which a sender paused in a message until no ACK came.
     pub paused: u64,
     /// Number of silences that looked like holds but did not end with the ACK.
@@ -35,6 +40,9 @@ impl NagleSums {
         if evidence.is_refuted_throughout() {
             self.refuted += 1;
             self.refuted_ns = self.refuted_ns.saturating_add(held_ns);
+        } else if evidence.is_refuted() {
+            self.switched_off += 1;
+            self.until_off_ns = self.until_off_ns.saturating_add(held_ns);
         }
         self.paused += u64::from(evidence.pauses > 0);
         if !evidence.follows_acks() {
@@ -46,6 +54,8 @@ impl NagleSums {
     pub(super) fn merge(&mut self, other: &Self) {
         self.refuted += other.refuted;
         self.refuted_ns = self.refuted_ns.saturating_add(other.refuted_ns);
+        self.switched_off += other.switched_off;
+        self.until_off_ns = self.until_off_ns.saturating_add(other.until_off_ns);
         self.paused += other.paused;
         self.missed += other.missed;
         self.nearly += other.nearly;
@@ -63,6 +73,11 @@ impl NagleSums {
         let is_habit = holds.count >= u64::from(HABIT_MIN) * holds.connections;
         let of_others = self.refuted >= holds.connections.max(1) && !is_habit;
         of_their_own || of_others || self.are_chance(holds)
+    }
+
+    /// Returns whether holds of `held_ns` all lie before the application switched the algorithm off.
+    pub fn ends_before(&self, held_ns: u64) -> bool {
+        self.switched_off > 0 && self.until_off_ns >= held_ns
     }
 
     /// Returns whether `holds` met their ACKs by chance.
