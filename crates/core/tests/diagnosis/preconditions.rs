@@ -118,7 +118,7 @@ const ALWAYS: &[(Cause, usize, &str)] = &[
     (Cause::IdleReset, 2, "the connection was idle, and then reset"),
     (Cause::LockWait, 1, "the kernel counted the wait for locks"),
     (Cause::MemoryPressure, 1, "the kernel counted the wait for memory"),
-    (Cause::MtuBlackHole, 3, "long segments are lost and short ones pass"),
+    (Cause::MtuBlackHole, 2, "long segments are lost and short ones pass"),
     (Cause::PathRtt, 1, "the time is that of distance"),
     (Cause::PortExhaustion, 3, "the ports in use were counted on the host"),
     (Cause::Refused, 1, "what the client asked for is not there"),
