@@ -284,7 +284,9 @@ impl Connection {
             self.acknowledge(side, segment, shared);
         }
         self.pure_acks |= is_pure_ack(segment);
-        if segment.payload_len > 0 {
+        // A RST may carry the reason as text (RFC 9293 §3.5.3), which is no data of the stream.
+        let is_reason = segment.flags.has(TcpFlags::RST) && !self.senders[side].space.started();
+        if segment.payload_len > 0 && !is_reason {
             self.data(side, segment, payload, shared);
             if echoes {
                 // A sample is added after the silence is judged, so that it cannot change the path
@@ -292,7 +294,7 @@ impl Connection {
                 let clocked = self.senders[side].bulk.is_some();
                 take_timestamps(&mut self.cold, &mut self.path, (side, segment), carrier, clocked);
             }
-        } else {
+        } else if !is_reason {
             self.take_empty(side, segment);
         }
         if segment.flags.has(TcpFlags::FIN) {

@@ -132,7 +132,8 @@ pub(super) fn note_rare_properties(
     if segment.facts.has(SegmentFlags::TRUNCATED_HEADER) {
         cold.faults_mut().cut_headers += 1;
     }
-    if !is_ecn {
+    // A RST ends the connection, and echoes no mark (RFC 3168 §6.1).
+    if !is_ecn || segment.flags.has(TcpFlags::RST) {
         return;
     }
     let [own, peer] = [side, side.peer()].map(|side| side as usize);

@@ -263,7 +263,9 @@ impl Sender {
         let ends = segment.flags.0 & (TcpFlags::FIN | TcpFlags::RST) != 0;
         let repeated =
             una == una_seen && pure && self.space.nxt > una && !segment.flags.has(TcpFlags::SYN);
-        if segment.window == 0 && !ends {
+        // Behind an acknowledged FIN there is nothing that the window could hold back.
+        let is_over = self.space.fin().is_some_and(|fin| una > fin);
+        if segment.window == 0 && !ends && !is_over {
             let closes = self.space.window_field > 0;
             let window = &mut self.history_mut().window;
             window.zero_advertisements += 1;

@@ -64,8 +64,10 @@ impl Sender {
     fn kind_of_old(&self, segment: &Segment, start: u64, rtts: Rtts) -> Kind {
         let end = start + u64::from(segment.payload_len);
         let History { holes, losses, window, .. } = self.history();
-        // Window probes and keep-alives repeat the last byte (or none) of acknowledged data.
-        if segment.payload_len <= 1 && end <= self.space.una_seen() {
+        // Window probes repeat the last byte (or none) of acknowledged data, and keep-alives that of all data
+        // (RFC 9293 §3.8.4).
+        let is_last = end == self.space.una_seen() || end == self.space.nxt;
+        if segment.payload_len <= 1 && end <= self.space.una_seen() && is_last {
             return Kind::Probe;
         }
         let probed_to = window.probed_to(start);
