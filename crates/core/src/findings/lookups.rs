@@ -5,6 +5,8 @@
 //! the look-up ended, to an address in the answer. A look-up that no connection followed is a
 //! separate exchange with the resolver.
 
+mod held;
+
 use crate::app::Protocol;
 use crate::dns::thresholds::{SEQUEL_MAX_NS, SLOW_MIN_NS};
 use crate::dns::{DNS_PORT, Lookup, LookupOutcome, Query};
@@ -22,6 +24,7 @@ use crate::findings::{fallback, retries};
 use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Cause, Culprit, Ledger, Outcome as Ended, Owner, Role, Window};
 use crate::wire::{Endpoint, Side};
+use held::{Held, held_up_answer, held_up_server, servers_by_host};
 use std::collections::{HashMap, HashSet};
 
 /// Joins look-ups with the exchanges that they delayed, and adds up their cost in `window`.
@@ -95,9 +98,11 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     for (lookup, _) in lookups.iter_mut().zip(shown).filter(|(_, shown)| *shown) {
         lookup.estimated_end_ns = None;
     }
+    let by_host = servers_by_host(tally);
     for (lookup, _) in lookups.iter().zip(followed).filter(|(_, followed)| !followed) {
-        match held_up_server(lookup, &firsts) {
-            Some(first) => attribute_within(lookup, first, &known, tally),
+        let held = held_up_server(lookup, &firsts).map(Held::of_first);
+        match held.or_else(|| held_up_answer(lookup, &by_host, tally)) {
+            Some(held) => attribute_within(lookup, &held, &known, tally),
             // It had to be repeated over TCP: the failed attempt to connect has the time.
             None if waits_for_tcp(lookup, tally) => {}
             None if is_counted(lookup, &counted) => {}
@@ -339,15 +344,6 @@ fn slowest(lookups: &[Lookup]) -> HashMap<Endpoint, u64> {
     slowest_ns
 }
 
-/// Returns the exchange of a server that looked something up itself (the name of its client, for
-/// example) while the client waited for it.
-fn held_up_server<'a>(lookup: &Lookup, firsts: &'a [First]) -> Option<&'a First> {
-    let end = firsts.partition_point(|first| first.start_ns <= lookup.start_ns);
-    firsts[..end].iter().rev().take(256).find(|first| {
-        first.server.address == lookup.client && lookup.end_ns <= first.end_ns() + first.rtt_base_ns
-    })
-}
-
 /// Returns whether the client, or the server whose exchange waited for it, goes on right after the
 /// estimated end of the look-up: then packets show that it was the end.
 fn goes_on(lookup: &Lookup, lookups: &[Lookup], firsts: &[First]) -> bool {
@@ -390,12 +386,12 @@ fn add_to_first(lookup: &Lookup, first: &First, known: &ResolverBehaviour, tally
 }
 
 /// Attributes to the look-up the time that seemed to be the server's own.
-fn attribute_within(lookup: &Lookup, first: &First, known: &ResolverBehaviour, tally: &mut Tally) {
-    let server = tally.row_of(first.server);
+fn attribute_within(lookup: &Lookup, held: &Held, known: &ResolverBehaviour, tally: &mut Tally) {
+    let server = tally.row_of(held.server);
     let endpoint = tally.endpoints.entry(server).or_default();
     let looked_up_ns = lookup.end_ns - lookup.start_ns;
-    endpoint.transfer(first.kind, Owner::Server, Owner::Dns, looked_up_ns);
-    attribute(lookup, server, (first.wall_ns, 0), 0, known, tally);
+    endpoint.transfer(held.kind, Owner::Server, Owner::Dns, looked_up_ns);
+    attribute(lookup, server, (held.wall_ns, 0), 0, known, tally);
 }
 
 fn add_as_exchange(lookup: &Lookup, known: &ResolverBehaviour, tally: &mut Tally) {

@@ -11,7 +11,8 @@ use tcpwhy_core::model::{Cause, Fact, Finding, Report, Role};
 /// Another address of the server's name.
 const DEAD: [u8; 4] = [10, 0, 0, 79];
 
-fn packet((source, destination): (SocketAddr, SocketAddr), flags: &str, seq: u32) -> Packet {
+/// A segment without payload.
+pub fn packet((source, destination): (SocketAddr, SocketAddr), flags: &str, seq: u32) -> Packet {
     Packet {
         source,
         destination,

@@ -23,6 +23,7 @@ mod memory;
 mod names;
 mod nested;
 mod network;
+mod own_lookups;
 mod parts;
 mod preconditions;
 mod predictions;
