@@ -402,10 +402,7 @@ impl Open {
             return true;
         }
         let is_rejected = |query: &&Query| {
-            let just_now = |at_ns: u64| {
-                time_ns.saturating_sub(at_ns) < RESOLVER_TIMEOUT_MIN_NS
-                    && at_ns.saturating_sub(query.sent_ns) >= RESOLVER_TIMEOUT_MIN_NS
-            };
+            let just_now = |at_ns: u64| time_ns.saturating_sub(at_ns) < RESOLVER_TIMEOUT_MIN_NS;
             query.client_port == client_port
                 && query.server == *server
                 && query.answered_ns.is_some_and(just_now)
@@ -419,8 +416,14 @@ impl Open {
             return true;
         }
         for query in self.lookup.queries.iter_mut().filter(|it| it.query_frame == frame) {
-            query.flags.is_too_late = true;
-            query.closed = Some(rejected);
+            let answered_ns = query.answered_ns.unwrap_or(query.sent_ns);
+            let taken_ns = answered_ns.saturating_sub(query.sent_ns);
+            if taken_ns < RESOLVER_TIMEOUT_MIN_NS {
+                query.flags.is_unread = true;
+            } else {
+                query.flags.is_too_late = true;
+                query.closed = Some(rejected);
+            }
         }
         true
     }

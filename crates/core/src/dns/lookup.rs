@@ -5,8 +5,8 @@ mod spans;
 use crate::capture::FrameId;
 use crate::dns::at_once;
 use crate::dns::thresholds::{
-    BASELINE_MAX_NS, NEARBY_CACHE_NS, QUERY_RETRY_MIN_NS, RESOLVER_TIMEOUT_MIN_NS, SLOW_FACTOR,
-    SLOW_MIN_NS,
+    BASELINE_MAX_NS, NEARBY_CACHE_NS, QUERY_RETRY_MIN_NS, RESOLVER_TIMEOUT_MIN_NS, SEQUEL_MAX_NS,
+    SLOW_FACTOR, SLOW_MIN_NS,
 };
 use crate::model::Cause;
 use crate::wire::Endpoint;
@@ -49,6 +49,9 @@ pub struct QueryFlags {
     pub asked_again: bool,
     /// The answer came when the client had closed the port of the query (its ICMP error).
     pub is_too_late: bool,
+    /// The answer came sooner than any resolver stops waiting, and the client had closed the port of the
+    /// query all the same (its ICMP error): it had no use for the answer.
+    pub is_unread: bool,
     /// It does not ask for recursion (RFC 1035 §4.1.1: RD is not set).
     pub is_iterative: bool,
     /// Its TTL is one that only Windows' initial 128 leaves: other systems begin with 64 or 255.
@@ -319,6 +322,44 @@ impl Lookup {
             spans.append(&mut inner);
         }
         spans
+    }
+
+    /// Returns whether the client went on at `at_ns` by the address of `server`, which an answer had just
+    /// brought, while another answer was still to come: nobody waited for that (RFC 8305 §3).
+    pub fn was_left_at(&self, at_ns: u64, server: Endpoint) -> bool {
+        let family = if server.ip().is_ipv4() { qtype::A } else { qtype::AAAA };
+        let brings = |query: &Query| {
+            let pause_ns = query.answered_ns.and_then(|it| at_ns.checked_sub(it));
+            let is_just_now = pause_ns.is_some_and(|ns| ns <= SEQUEL_MAX_NS);
+            query.qtype == family && query.is_positive() && is_just_now
+        };
+        self.queries.iter().any(brings) && self.queries.iter().all(|it| it.sent_ns < at_ns)
+    }
+
+    /// Ends the look-up with the last answer until `at_ns`, when its client went on.
+    pub fn leave_at(&mut self, at_ns: u64) {
+        self.queries.retain(|query| query.answered_ns.is_none_or(|it| it <= at_ns));
+        let answers_ns = self.queries.iter().filter_map(|query| query.answered_ns);
+        self.end_ns = answers_ns.max().unwrap_or(at_ns).max(self.start_ns);
+        self.estimated_end_ns = None;
+    }
+
+    /// Removes the queries for whose answers the client had no use: it did not repeat them either. Returns
+    /// whether nothing is left.
+    pub fn drop_unread(&mut self) -> bool {
+        let all = self.queries.len();
+        let question = |query: &Query| (query.step, query.qtype);
+        let asked: Vec<_> = self.queries.iter().map(question).collect();
+        self.queries.retain(|query| {
+            let times = asked.iter().filter(|it| **it == question(query)).count();
+            !(query.flags.is_unread && times == 1)
+        });
+        if self.queries.len() < all
+            && let Some(end_ns) = self.queries.iter().filter_map(|it| it.answered_ns).max()
+        {
+            self.end_ns = end_ns.min(self.end_ns);
+        }
+        self.queries.is_empty()
     }
 
     /// Returns the first query for the last name that was answered with a record: names tried before

@@ -45,6 +45,7 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     tally.notes.iterative += iterative.count() as u64;
     let is_waited_for = |it: &Lookup| !it.by_resolver && !it.is_of_tool();
     lookups.retain(|lookup| is_waited_for(lookup) && !lookup.queries.is_empty());
+    lookups.retain_mut(|lookup| !lookup.drop_unread());
     let all = lookups.len();
     lookups.retain(|lookup| !lookup.is_background);
     tally.notes.background_lookups += (all - lookups.len()) as u64;
@@ -86,6 +87,9 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
             followed[index] = true;
             // The client waited for a query without an answer until it continued without one.
             let lookup = &mut lookups[index];
+            if first.start_ns < lookup.end_ns && lookup.was_left_at(first.start_ns, first.server) {
+                lookup.leave_at(first.start_ns);
+            }
             lookup.end_ns = lookup.end_ns.min(first.start_ns).max(lookup.start_ns);
             lookup.estimated_end_ns = None;
             let lookup = &lookups[index];
@@ -213,7 +217,9 @@ fn waited_for(lookups: &[Lookup], first: &First) -> Option<usize> {
 fn leads_to(lookup: &Lookup, first: &First) -> bool {
     let follows = match first.start_ns.checked_sub(lookup.end_ns) {
         Some(pause_ns) => pause_ns <= SEQUEL_MAX_NS,
-        None => given_up(lookup, first.start_ns),
+        None => {
+            given_up(lookup, first.start_ns) || lookup.was_left_at(first.start_ns, first.server)
+        }
     };
     follows && lookup.addresses.contains(&first.server.address)
 }

@@ -186,6 +186,56 @@ fn a_resolver_that_is_late_again_is_slow() {
     assert_eq!(causes, [Cause::DnsSlow]);
 }
 
+/// A client that asks for both families at once. The A answer comes after 40 ms, the AAAA answer after 169 ms, and it
+/// connects `connects_ms` after it asked.
+fn both_families(connects_ms: u64) -> Report {
+    let of_family = |flags, address| {
+        let mut bytes = message(flags, address);
+        (bytes[1], bytes[30]) = (8, 28);
+        bytes
+    };
+    let mut traffic = Traffic::default();
+    traffic.datagram(MS, (CLIENT, RESOLVER), &message(QUERY, None));
+    traffic.datagram(0, (CLIENT, RESOLVER), &of_family(QUERY, None));
+    let mut late = Traffic { at_ns: traffic.at_ns, ..Traffic::default() };
+    late.datagram(169 * MS, (RESOLVER, CLIENT), &of_family(ANSWER, None));
+    traffic.datagram(40 * MS, (RESOLVER, CLIENT), &message(ANSWER, Some(SERVER)));
+    traffic.wait((connects_ms - 40) * MS);
+    traffic.connection((40_001, (SERVER, 80).into()), REQUEST, 200 * MS, &[RESPONSE]);
+    traffic.frames.append(&mut late.frames);
+    traffic.frames.sort_by_key(|(at_ns, _)| *at_ns);
+    diagnose(&pcap_of(&traffic.frames, 65_535))
+}
+
+#[test]
+fn an_answer_behind_the_connection_to_the_other_family_is_not_waited_for() {
+    for (connects_ms, waited_ms) in [(42, 40..43), (171, 169..172)] {
+        let report = both_families(connects_ms);
+        assert_eq!(report.totals.exchanges, 1);
+        let dns_ms = report.ledger.of(Owner::Dns) / MS;
+        assert!(waited_ms.contains(&dns_ms), "{dns_ms} ms");
+    }
+}
+
+/// Answers after 200 ms, each of which the client's host refuses, since the port is closed.
+#[test]
+fn answers_at_closed_ports_sooner_than_a_timer_are_not_waited_for() {
+    let mut traffic = Traffic::default();
+    for _ in 0..3 {
+        traffic.datagram(7_000 * MS, (CLIENT, RESOLVER), &message(QUERY, None));
+        traffic.datagram(200 * MS, (RESOLVER, CLIENT), &message(ANSWER, Some(SERVER)));
+        let quoted = traffic.frames.last().map(|(_, frame)| frame[14..].to_vec());
+        let kind = Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Port);
+        let builder =
+            PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4(CLIENT, RESOLVER, 64).icmpv4(kind);
+        let mut frame = Vec::new();
+        builder.write(&mut frame, &quoted.expect("an answer")).expect("room");
+        traffic.put(MS / 10, frame);
+    }
+    let report = diagnose(&pcap_of(&traffic.frames, 65_535));
+    assert_eq!((report.findings.len(), report.totals.exchanges), (0, 0), "{:#?}", report.findings);
+}
+
 /// A query that stays without an answer, with `copies` after 5 s; 6 s later another name is looked up.
 fn unanswered(copies: usize) -> Report {
     let mut traffic = Traffic::default();
