@@ -9,7 +9,7 @@ const TABLES: [&str; 7] =
     ["HashMap<", "BTreeMap<", "BTreeSet<", "VecDeque<", "HashSet<", "HashTable<", "Queue<"];
 
 /// Files of tables and bounds, with the generator of [`crate::all`] that fills them.
-const FILLED: [(&str, &str); 69] = [
+const FILLED: [(&str, &str); 70] = [
     ("app/calls.rs", "modbus: calls (client)"),
     ("app/exchanges.rs", "http: requests, none answered"),
     ("app/flow_control.rs", "http2: grants (client)"),
@@ -32,6 +32,7 @@ const FILLED: [(&str, &str); 69] = [
     ("dns/open.rs", "queries of one client for many names"),
     ("dns/streams.rs", "names over TCP"),
     ("dns/tracker.rs", "answers of many resolvers"),
+    ("findings/answers.rs", "answered look-ups without end"),
     ("findings/attempts.rs", "closed"),
     ("findings/causes/syn_flood.rs", "SYNs"),
     ("findings/fallback.rs", "SYNs to many servers"),
@@ -121,7 +122,7 @@ const APART: [(&str, &str); 20] = [
     ("findings/causes/lookup.rs", "what is shown of one look-up"),
     ("findings/endpoints.rs", "what is shown of one endpoint"),
     ("findings/proof.rs", "the proof of one finding"),
-    ("findings/scans.rs", "the proof of one finding"),
+    ("findings/scans", "the proof of one finding"),
     ("findings/thresholds.rs", "a threshold"),
     ("graph.rs", "one connection, which was asked for"),
     ("join/", "the two reports of two places, and their clocks"),
