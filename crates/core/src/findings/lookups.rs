@@ -408,13 +408,13 @@ fn add_as_exchange(lookup: &Lookup, known: &ResolverBehaviour, tally: &mut Tally
             tally.notes.count_unanswered();
             return;
         }
-        // Nothing shows how long anybody waited.
-        LookupOutcome::Timeout if is_end_unknown(lookup) => {
+        LookupOutcome::Timeout if may_lack_answers(lookup, known, tally) => {
             tally.notes.count_unanswered();
             return;
         }
-        LookupOutcome::Timeout if may_lack_answers(lookup, known, tally) => {
-            tally.notes.count_unanswered();
+        // Nothing shows how long anybody waited.
+        LookupOutcome::Timeout if is_end_unknown(lookup) => {
+            tally.notes.count_unanswered_lookup();
             return;
         }
         LookupOutcome::Timeout => Ended::Unacknowledged,

@@ -33,6 +33,8 @@ pub struct Notes {
     ecn_marked: u64,
     ecn_echoed: u64,
     unanswered: u64,
+    /// Number of look-ups whose only query has no answer, though the capture goes on.
+    unanswered_lookups: u64,
     probes: u64,
     other_answers: u64,
     /// Number of attempts whose client neither acknowledged repeated SYN-ACKs nor repeated its SYN.
@@ -131,6 +133,11 @@ impl Notes {
     /// Records that a finding reports `count` requests without a response when the capture ended.
     pub fn count_answerless(&mut self, count: u64) {
         self.unanswered = self.unanswered.saturating_sub(count);
+    }
+
+    /// Records a look-up whose only query has no answer in the capture, which goes on behind it.
+    pub fn count_unanswered_lookup(&mut self) {
+        self.unanswered_lookups += 1;
     }
 
     /// Records a request without a response whose capture ended with it.
@@ -242,6 +249,7 @@ impl Notes {
         self.ecn_marked += other.ecn_marked;
         self.ecn_echoed += other.ecn_echoed;
         self.unanswered += other.unanswered;
+        self.unanswered_lookups += other.unanswered_lookups;
         self.probes += other.probes;
         self.other_answers += other.other_answers;
         self.unacknowledged_syn_acks += other.unacknowledged_syn_acks;
@@ -320,6 +328,7 @@ impl Notes {
             ("icmp_errors", "count", self.icmp_errors),
             ("ecn", "count", self.ecn_marked),
             ("unanswered_requests", "count", self.unanswered),
+            ("unanswered_lookups", "count", self.unanswered_lookups),
             ("probes", "count", self.probes),
             ("two_servers", "count", self.other_answers),
             ("unacknowledged_syn_acks", "count", self.unacknowledged_syn_acks),

@@ -9,6 +9,7 @@ use etherparse::{Icmpv4Type, PacketBuilder};
 use proptest::prelude::*;
 use std::net::SocketAddr;
 use tcpwhy_core::model::{Cause, Fact, Finding, Owner, Report, Role};
+use tcpwhy_core::report::{Look, text};
 
 pub const CLIENT: [u8; 4] = [10, 0, 0, 1];
 pub const RESOLVER: [u8; 4] = [10, 0, 0, 53];
@@ -258,6 +259,8 @@ fn a_query_without_an_answer_and_a_repeat_has_no_duration() {
     let report = unanswered(0);
     assert!(report.findings.is_empty(), "{:#?}", report.findings);
     assert_eq!((report.totals.exchanges, report.totals.wall_ns), (1, 20 * MS));
+    let said = text::render(&report, &Look::default());
+    assert!(said.contains("1 DNS query has no answer"), "{said}");
     let waited = unanswered(1);
     assert_eq!(waited.totals.exchanges, 2, "it was repeated: somebody waited");
     assert!(waited.totals.wall_ns > 5_000 * MS);

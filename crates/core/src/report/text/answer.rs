@@ -247,7 +247,16 @@ fn failures(report: &Report, language: Language) -> Failures {
     let cut = if is_asked { cut(report, language) } else { Vec::new() };
     let has_cut = !cut.is_empty();
     let errors = errors.filter(|_| is_asked);
-    Failures { sentences: errors.into_iter().chain(cut).collect(), has_cut }
+    let lookups = unanswered_lookups(report, language).filter(|_| is_asked);
+    Failures { sentences: errors.into_iter().chain(lookups).chain(cut).collect(), has_cut }
+}
+
+/// Counts the look-ups whose only query has no answer in the capture, if there are any.
+fn unanswered_lookups(report: &Report, language: Language) -> Option<String> {
+    let note = report.observations.iter().find(|it| it.id == "unanswered_lookups")?;
+    let (_, count) = note.facts.iter().find(|(name, _)| *name == "count")?;
+    let count = count.count()?;
+    Some(say!(language, "unanswered_lookups", count))
 }
 
 /// Says that there is no fault, or why that is not known.
