@@ -111,7 +111,8 @@ fn is_initial(scene: &Scene<'_>, rto_ns: u64) -> bool {
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     repair::add_up(scene, shown);
     shown.add(UNHEARD, (scene.exchange.outcome == Outcome::Unacknowledged).into());
-    shown.add("tail", scene.chain.tails.into());
+    // A wait that turned out to be none is no longer counted.
+    shown.add("tail", scene.chain.tails.min(scene.chain.count).into());
     let repair = &scene.gap().repair;
     shown.add(FIRST_SEEN, (repair.unseen && repair.original.is_none()).into());
 }
