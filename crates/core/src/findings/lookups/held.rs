@@ -6,6 +6,9 @@ use crate::judge::thresholds::AT_ONCE_PART;
 use crate::wire::Endpoint;
 use std::collections::HashMap;
 
+/// Servers that have exchanges which took long, by host.
+type ByHost = HashMap<[u8; 16], Vec<Endpoint>>;
+
 /// An exchange whose server waited for a look-up of its own.
 pub(super) struct Held {
     pub server: Endpoint,
@@ -30,8 +33,8 @@ pub(super) fn held_up_server<'a>(lookup: &Lookup, firsts: &'a [First]) -> Option
 }
 
 /// Returns the servers that have exchanges which took long, by host.
-pub(super) fn servers_by_host(tally: &Tally) -> HashMap<[u8; 16], Vec<Endpoint>> {
-    let mut by_host: HashMap<_, Vec<_>> = HashMap::new();
+pub(super) fn servers_by_host(tally: &Tally) -> ByHost {
+    let mut by_host = ByHost::new();
     for (&server, endpoint) in &tally.endpoints {
         if !endpoint.waits.all().is_empty() {
             by_host.entry(server.address).or_default().push(server);
@@ -43,11 +46,7 @@ pub(super) fn servers_by_host(tally: &Tally) -> HashMap<[u8; 16], Vec<Endpoint>>
 
 /// Returns the exchange of a server that looked up the name of an address (its client's, for a log or an
 /// access list) after the request, and answered at once when that was over.
-pub(super) fn held_up_answer(
-    lookup: &Lookup,
-    by_host: &HashMap<[u8; 16], Vec<Endpoint>>,
-    tally: &Tally,
-) -> Option<Held> {
+pub(super) fn held_up_answer(lookup: &Lookup, by_host: &ByHost, tally: &Tally) -> Option<Held> {
     let servers = by_host.get(&lookup.client).filter(|_| lookup.is_reverse)?;
     let looked_up_ns = lookup.end_ns - lookup.start_ns;
     let is_around = |wait: &&Wait| {
