@@ -2,7 +2,6 @@
 //! servers answered a client.
 
 use crate::dns::Lookup;
-use crate::findings::tally::Tally;
 use std::collections::HashSet;
 
 /// Number of answers kept.
@@ -18,11 +17,8 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Adds what `lookups` show about the attempts in `tally`.
-    pub(super) fn add(&mut self, lookups: &[Lookup], tally: &Tally) {
-        let tried: HashSet<_> = tally.causes.keys().map(|key| key.server.address).collect();
-        let firsts = tally.firsts.iter().map(|first| first.server.address);
-        let tried: HashSet<_> = tried.into_iter().chain(firsts).collect();
+    /// Adds what `lookups` show about attempts to connect to the hosts that were `tried`.
+    pub(super) fn add(&mut self, lookups: &[Lookup], tried: &HashSet<[u8; 16]>) {
         let addresses = lookups.iter().flat_map(|it| &it.addresses).copied();
         self.named.extend(addresses.filter(|address| tried.contains(address)));
         for lookup in lookups {

@@ -29,9 +29,7 @@ use std::collections::{HashMap, HashSet};
 
 /// Joins look-ups with the exchanges that they delayed, and adds up their cost in `window`.
 pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
-    let mut answers = std::mem::take(&mut tally.answers);
-    answers.add(&lookups, tally);
-    tally.answers = answers;
+    tally.answers.add(&lookups, &tried(tally));
     fallback::settle(tally, &lookups);
     retries::settle(tally);
     let counted = counted(tally);
@@ -324,6 +322,12 @@ fn note_udp_answers(lookups: &[Lookup], tally: &mut Tally) {
             tally.causes.at(&key).shown.add(UDP_ANSWERS, count);
         }
     }
+}
+
+/// Returns the hosts to which somebody tried to connect.
+fn tried(tally: &Tally) -> HashSet<[u8; 16]> {
+    let hosts = tally.causes.keys().map(|key| key.server.address);
+    hosts.chain(tally.firsts.iter().map(|first| first.server.address)).collect()
 }
 
 /// Returns the time of the fastest answer of each server that was no failure, ns.
