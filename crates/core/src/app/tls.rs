@@ -578,8 +578,10 @@ impl Tls {
         let (ticket, next) = match self.tickets {
             Tickets::None => (false, Tickets::None),
             // A server sends its tickets as soon as it has the client's Finished, which was sent
-            // before the first request.
-            _ if feed.has_begun() && feed.exchanges.late => (false, Tickets::None),
+            // before the first request; in HTTP/2 its settings come before its first answer.
+            _ if feed.has_begun() && feed.exchanges.late && !self.http2.owes_settings() => {
+                (false, Tickets::None)
+            }
             Tickets::Expected if TICKET_RECORDS.contains(&length) => {
                 (true, Tickets::Seen { record_bytes: length, count: 1, behind_request })
             }

@@ -279,6 +279,11 @@ impl Notes {
         };
         // Holes in a file without any such segment are those of the filter that left these out.
         let is_filtered = self.without_acks > 0 && self.with_bare_segments == 0;
+        // A filter left them out of all connections; those where nothing is known to be missing do not show it.
+        let lacks_more = is_filtered && self.without_acks < self.mid_stream;
+        if lacks_more {
+            note("missing_acks", Vec::new());
+        }
         if self.missing_bytes > 0 && !is_filtered {
             note(
                 "capture_drops",
@@ -301,7 +306,7 @@ impl Notes {
             note("asymmetric_capture", [connections].into_iter().chain(requests).collect());
         }
         let counts = [
-            ("missing_acks", "connections", self.without_acks),
+            ("missing_acks", "connections", if lacks_more { 0 } else { self.without_acks }),
             ("reversed_stamps", "count", self.reversed_stamps),
             ("truncated_headers", "count", self.cut_headers),
             ("truncated_payload", "count", self.truncated),

@@ -370,6 +370,34 @@ fn settings_of_http2_are_no_exchange() {
     assert_eq!(inside(&offers(&["h2"]), FLIGHT13, 17, &sent), both);
 }
 
+/// A server may take its time over the client's Finished, but its settings come before its answers.
+#[test]
+fn late_tickets_and_settings_of_http2_are_no_answer() {
+    let late = |names: &[&str]| {
+        let hellos = [client_hello(names), hello(2, &[0x13, 1, 0], &[(43, &[3, 4])])];
+        let [client, server] = &hellos;
+        let mut framer = Framer::new(443, false);
+        marks_with(&mut framer, &[&[(C, &**client, 0), (S, &**server, 0)], FLIGHT13].concat());
+        let records = |sent: &[(Side, u16)]| -> Vec<_> {
+            sent.iter().map(|&(from, content)| (from, record(content, 17))).collect()
+        };
+        let mut marks = Vec::new();
+        for (is_late, sent) in
+            [(false, &[(C, 64), (C, 90)][..]), (true, &[(S, 460), (S, 49)]), (true, &[(S, 494)])]
+        {
+            framer.set_late(is_late);
+            let records = records(sent);
+            let pushes: Vec<Push> =
+                records.iter().map(|(from, (header, rest))| (*from, &**header, *rest)).collect();
+            marks.push(marks_with(&mut framer, &pushes).len());
+        }
+        marks
+    };
+    // Each answer is the end of the request and its own begin.
+    assert_eq!(late(&["h2"]), [1, 0, 2]);
+    assert_eq!(late(&["http/1.1"]), [1, 2, 0]);
+}
+
 /// In TLS 1.2 the server's choice is not encrypted, and counts.
 #[test]
 fn the_server_chooses_http2_in_tls_1_2() {

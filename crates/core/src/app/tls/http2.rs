@@ -69,8 +69,9 @@ impl Http2 {
         };
         let sent = match from {
             Side::Client => self.client_sent(bytes),
-            // An answer that comes late may stand in the record of the settings.
-            Side::Server if feed.is_responding() || feed.exchanges.late => None,
+            // What comes late may be an answer, once the settings have been sent.
+            Side::Server if feed.is_responding() => None,
+            Side::Server if feed.exchanges.late && !self.owes_settings() => None,
             Side::Server => self.server_sent(bytes),
         };
         if let Some(sent) = sent {
@@ -90,6 +91,11 @@ impl Http2 {
     fn note(&mut self, from: Side, sent: Sent) {
         let before = std::mem::replace(&mut self.sent[from], sent);
         self.owes_acknowledgement |= from == Side::Server && before == Sent::Nothing;
+    }
+
+    /// Returns whether the server has not yet sent its settings, which come before all answers.
+    pub fn owes_settings(&self) -> bool {
+        self.overhead.is_some() && self.sent[Side::Server] == Sent::Nothing
     }
 
     /// Returns whether the server has sent its settings, and no answer yet.

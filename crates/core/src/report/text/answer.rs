@@ -306,6 +306,12 @@ fn waiter_unknown(report: &Report, unknown_ns: u64, language: Language) -> Strin
     };
     let notes = |id: &str| report.observations.iter().any(|it| it.id == id);
     let totals = &report.totals;
+    // A reason of few connections is not that of most of the time.
+    let is_of_most = |it: &Observation| {
+        let connections = it.facts.iter().find(|(name, _)| *name == "connections");
+        let count = connections.and_then(|(_, fact)| fact.count());
+        it.id == "asymmetric_capture" && count.is_none_or(|it| 2 * it >= totals.connections)
+    };
     let mut begun = report.observations.iter().filter(|it| it.id == "mid_stream_start");
     let are_begun =
         |it: &Observation| it.facts.contains(&("connections", Fact::Count(totals.connections)));
@@ -314,7 +320,7 @@ fn waiter_unknown(report: &Report, unknown_ns: u64, language: Language) -> Strin
         "waiter_unknown",
         share = phrases::share_of(unknown_ns, totals.wall_ns),
         exchanges = totals.exchanges,
-        one_direction = notes("asymmetric_capture"),
+        one_direction = report.observations.iter().any(is_of_most),
         holes = notes("capture_drops"),
         begun = begun.any(are_begun),
         hidden = report.endpoints.iter().all(is_hidden),

@@ -73,6 +73,8 @@ pub(super) struct AsideData {
     pub start: u64,
     /// Position after its last byte.
     pub end: u64,
+    /// The data of the same side before it.
+    pub before: Sighting,
 }
 
 impl ColdState {
@@ -107,8 +109,11 @@ impl ColdState {
     /// Keeps `data` as that for which no exchange waited, with what directly precedes it.
     pub fn set_aside(&mut self, data: AsideData) {
         let precedes = |it: &AsideData| it.sender == data.sender && it.end == data.start;
-        let start = self.aside.filter(precedes).map_or(data.start, |it| it.start);
-        self.aside = Some(AsideData { start, ..data });
+        let (start, before) = self
+            .aside
+            .filter(precedes)
+            .map_or((data.start, data.before), |it| (it.start, it.before));
+        self.aside = Some(AsideData { start, before, ..data });
     }
 }
 
@@ -178,6 +183,13 @@ impl Cold {
     pub(super) fn is_aside(&self, side: Side, position: u64) -> bool {
         let aside = self.get().and_then(|cold| cold.aside);
         aside.is_some_and(|it| it.sender == side && (it.start..it.end).contains(&position))
+    }
+
+    /// Returns the data before the last that `side` has sent, up to `end`, if no exchange waited for that.
+    pub(super) fn before_aside(&self, side: Side, end: u64) -> Option<Sighting> {
+        let aside = self.get().and_then(|cold| cold.aside);
+        let is_last = |it: &AsideData| it.sender == side && it.end == end;
+        aside.filter(is_last).map(|it| it.before).filter(|it| it.known().is_some())
     }
 
     /// State of the ending, once it has begun.

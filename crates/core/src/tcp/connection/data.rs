@@ -105,6 +105,8 @@ struct Ended {
     overlap: OverlappingMessage,
     /// Time of the last data of either side before this, ns.
     last_data_ns: u64,
+    /// The data that the same side sent before this.
+    before: Sighting,
 }
 
 /// What data means to the exchanges in progress, by its content.
@@ -413,8 +415,8 @@ impl Connection {
             && !is_passed_over
             && self.silence(side, start, segment, kind, since, &mut shared.silence);
         let waits = is_passed_over || explained;
-        let last_data_ns = self.last_data_ns();
-        Ended { is_awaited, waits, explained, begins_anew, overlap, last_data_ns }
+        let (last_data_ns, before) = (self.last_data_ns(), self.senders[side].last_answerable());
+        Ended { is_awaited, waits, explained, begins_anew, overlap, last_data_ns, before }
     }
 
     /// Postpones the verdict on `silence`, which ended with a retransmission by timer: the answer will
@@ -459,7 +461,9 @@ impl Connection {
             overlap = request_overlaps(timeline, framer, server, path, segment.time_ns);
         }
         self.framer.set_overlapping(overlap == OverlappingMessage::Certain);
-        let (since_ns, rtt_ns) = (self.timeline.cursor_ns, self.path.known_rtt_ns(side));
+        // What is no part of an exchange does not move the cursor.
+        let since_ns = self.timeline.cursor_ns.max(ended.last_data_ns);
+        let rtt_ns = self.path.known_rtt_ns(side);
         let at_once_ns = since_ns + rtt_ns + HOST_DELAY_MAX_NS;
         self.framer.set_late(since_ns > 0 && segment.time_ns > at_once_ns);
         let &Segment { time_ns, frame, payload_len: payload_bytes, .. } = segment;
@@ -542,7 +546,9 @@ impl Connection {
                 self.timeline.exchanges.touch(Sighting::of(side, segment));
             }
             Meaning::Aside { is_unsolicited } => {
-                self.cold.get_or_create().set_aside(AsideData { sender: side, start, end });
+                let before = ended.before;
+                let aside = AsideData { sender: side, start, end, before };
+                self.cold.get_or_create().set_aside(aside);
                 let count = u32::from(is_unsolicited);
                 let unsolicited = &mut self.timeline.pattern.unsolicited;
                 *unsolicited = unsolicited.saturating_add(count);

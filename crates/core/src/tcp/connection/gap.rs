@@ -64,7 +64,9 @@ impl Knowledge<'_> {
         let handshake_ns = if self.setup.times(side) { self.setup.rtt_ns(side) } else { 0 };
         let sender = &self.senders[side];
         let last_side = if continues { side } else { side.peer() };
-        let last = self.senders[last_side].last_answerable();
+        let sent = &self.senders[last_side];
+        let before = self.cold.before_aside(last_side, sent.space.nxt);
+        let last = before.unwrap_or_else(|| sent.last_answerable());
         let mut flight = sender.flight_in_gap(since, continues, opens_from);
         flight.cut = self.is_cut(sender.space.nxt - flight.before);
         flight.opens_from_one = self.setup.is_repeated();

@@ -83,7 +83,7 @@ impl Connection {
         report.last = seen;
         if let IcmpErrorKind::PacketTooBig { mtu } = kind {
             report.mtu = if report.mtu == 0 { mtu } else { report.mtu.min(mtu) };
-            // The sender retransmits the data at once in smaller segments (RFC 1191 §6.5).
+            // The sender retransmits the data at once in smaller segments (RFC 1191 §6.4).
             let nxt = self.senders[about].space.nxt;
             self.senders[about].history_mut().mtu.report(nxt);
         }
