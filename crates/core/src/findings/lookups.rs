@@ -77,6 +77,16 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
         distances,
         isolated,
     };
+    let unwaited = unwaited(&lookups);
+    lookups.retain(|lookup| {
+        let is_chance = is_single_timeout(lookup)
+            && !lookup.is_abandoned
+            && unwaited.contains(&lookup.queries[0].server);
+        if is_chance && in_window(lookup) {
+            tally.notes.count_unanswered_lookup();
+        }
+        !is_chance
+    });
     lookups.iter_mut().filter(|it| it.is_abandoned).for_each(|it| end_with_next(it, &firsts));
     let links = links(&lookups, &firsts);
     let mut followed = vec![false; lookups.len()];
@@ -291,6 +301,22 @@ fn may_lack_answers(lookup: &Lookup, known: &ResolverBehaviour, tally: &Tally) -
 fn is_end_unknown(lookup: &Lookup) -> bool {
     let is_estimated = lookup.estimated_end_ns == Some(lookup.end_ns) || lookup.unseen_ns > 0;
     lookup.is_abandoned && is_estimated
+}
+
+/// Returns whether the only query of the look-up got no answer.
+fn is_single_timeout(lookup: &Lookup) -> bool {
+    lookup.outcome == LookupOutcome::Timeout && lookup.queries.len() == 1
+}
+
+/// Returns the servers whose clients seem to wait for few of the only queries that get no answer: what some
+/// of these clients begin within the time of a resolver's timer, they begin by chance.
+fn unwaited(lookups: &[Lookup]) -> HashSet<Endpoint> {
+    let mut all: HashMap<Endpoint, [u64; 2]> = HashMap::new();
+    for lookup in lookups.iter().filter(|it| is_single_timeout(it)) {
+        all.entry(lookup.queries[0].server).or_default()[usize::from(lookup.is_abandoned)] += 1;
+    }
+    let is_unwaited = |&(_, [waited, abandoned]): &(Endpoint, [u64; 2])| abandoned > waited;
+    all.into_iter().filter(is_unwaited).map(|(server, _)| server).collect()
 }
 
 /// Number of queries of a type that each server answered.

@@ -254,6 +254,25 @@ fn unanswered(copies: usize) -> Report {
     diagnose(&pcap_of(&traffic.frames, 65_535))
 }
 
+/// Of several queries that nobody repeats, one is followed by another look-up within the time of a resolver's
+/// timer.
+#[test]
+fn a_look_up_that_follows_one_of_several_unanswered_queries_ends_no_wait() {
+    let mut traffic = Traffic::default();
+    for (number, pause_ms) in [20_000, 2_000, 20_000, 20_000, 20_000].into_iter().enumerate() {
+        let mut bytes = message(QUERY, None);
+        bytes[13] = b'a' + number as u8;
+        traffic.datagram(pause_ms * MS, (CLIENT, RESOLVER), &bytes);
+    }
+    traffic.datagram(20_000 * MS, (CLIENT, RESOLVER), &message(QUERY, None));
+    traffic.datagram(20 * MS, (RESOLVER, CLIENT), &message(ANSWER, Some(SERVER)));
+    let report = diagnose(&pcap_of(&traffic.frames, 65_535));
+    assert!(report.findings.is_empty(), "{:#?}", report.findings);
+    assert_eq!(report.totals.wall_ns, 20 * MS);
+    let said = text::render(&report, &Look::default());
+    assert!(said.contains("5 DNS queries have no answer"), "{said}");
+}
+
 #[test]
 fn a_query_without_an_answer_and_a_repeat_has_no_duration() {
     let report = unanswered(0);
