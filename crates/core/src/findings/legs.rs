@@ -61,9 +61,11 @@ fn hosts(client: Endpoint, server: Endpoint) -> Hosts {
 
 impl Legs {
     /// Returns whether the time for which responses of `connection` were awaited may be its round
-    /// trip.
+    /// trip. There is none between two ends on one host.
     pub fn is_open(connection: &Connection) -> bool {
-        connection.mid_stream && !connection.path.is_known(Side::Server)
+        connection.mid_stream
+            && !connection.path.is_known(Side::Server)
+            && !connection.key.is_within_host()
     }
 
     /// Processes `connection`, which is over.

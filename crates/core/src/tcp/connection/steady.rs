@@ -282,6 +282,9 @@ impl Connection {
         steady.answer = LoneSegment::of(segment, start + u64::from(segment.payload_len));
         steady.phase = Phase::Answered;
         steady.next[Side::Server] = segment.seq.wrapping_add(segment.payload_len);
+        if self.mid_stream {
+            self.cold.note_acked_within(segment.time_ns - steady.asked.time_ns);
+        }
         self.pass(Side::Server, segment);
         match self.framer.whole(Side::Server, payload, 0, &shared.known) {
             Some(Mark::Response { status, extent, .. }) => {
