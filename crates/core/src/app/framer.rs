@@ -377,12 +377,8 @@ impl Framer {
         if begun && self.dialogue.is_none() && !self.is_ssh || self.protocol != Protocol::Turns {
             return self.run(from, bytes, missing, None, known, on);
         }
-        let ends = |it: &mut Box<Dialogue>| it.ends_unasked(bytes);
-        if from == Side::Server && self.dialogue.as_mut().is_some_and(ends) {
-            self.exchanges.set_aside = true;
-            return;
-        }
-        if from == Side::Server && self.dialogue.as_ref().is_some_and(|it| it.is_told_idle(bytes)) {
+        let is_unasked = |it: &mut Box<Dialogue>| it.ends_unasked(bytes) || it.is_told_idle(bytes);
+        if from == Side::Server && self.dialogue.as_mut().is_some_and(is_unasked) {
             self.exchanges.set_aside = true;
             return;
         }

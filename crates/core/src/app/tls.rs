@@ -159,7 +159,7 @@ pub(super) struct Tls {
     reading: BySide<Option<Box<Reading>>>,
     http2: Http2,
     /// A hash of the name of the server that the client asks for (RFC 6066 §3); 0 if it is unknown.
-    server_name: u64,
+    pub server_name: u64,
     /// The server's TLS 1.3 ServerHello resumes a session; `None` if it was not read.
     resumes_session: Option<bool>,
     /// The server asked for another ClientHello, which has not come yet.
@@ -565,11 +565,6 @@ impl Tls {
         let sent =
             matches!(self.tickets, Tickets::Seen { .. }) || self.http2.has_sent_settings_only();
         sent && !self.greets && !GREETING_PORTS.contains(&server_port)
-    }
-
-    /// A hash of the name of the server that the client asks for; 0 if it is unknown.
-    pub fn server_name(&self) -> u64 {
-        self.server_name
     }
 
     /// Returns whether a record of the server is a session ticket, not part of a response.

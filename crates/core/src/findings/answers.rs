@@ -1,11 +1,11 @@
-//! What look-ups show about connection attempts: for which hosts a name was looked up, and when name
-//! servers answered a client.
+//! Answers of name servers, as far as connection attempts are judged by them: the hosts whose names were
+//! looked up, and when a client was answered.
 
 use crate::dns::Lookup;
 use std::collections::HashSet;
 
-/// Number of answers kept.
-const KEPT_MAX: usize = 1 << 12;
+/// Number of hosts kept, and of answers.
+const KEPT_MAX: usize = 1 << 14;
 
 /// Answers of name servers.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +20,7 @@ impl Answers {
     /// Adds what `lookups` show about attempts to connect to the hosts that were `tried`.
     pub(super) fn add(&mut self, lookups: &[Lookup], tried: &HashSet<[u8; 16]>) {
         let addresses = lookups.iter().flat_map(|it| &it.addresses).copied();
-        self.named.extend(addresses.filter(|address| tried.contains(address)));
+        self.name(addresses.filter(|address| tried.contains(address)));
         for lookup in lookups {
             let room = KEPT_MAX.saturating_sub(self.times.len());
             let answered = lookup.queries.iter().filter(|query| {
@@ -34,14 +34,23 @@ impl Answers {
 
     /// Adds all of `other`.
     pub(super) fn merge(&mut self, other: Self) {
-        self.named.extend(other.named);
+        self.name(other.named);
         let room = KEPT_MAX.saturating_sub(self.times.len());
         self.times.extend(other.times.into_iter().take(room));
     }
 
-    /// Returns whether a name was looked up whose answer has `host`.
-    pub(super) fn names(&self, host: [u8; 16]) -> bool {
-        self.named.contains(&host)
+    fn name(&mut self, hosts: impl IntoIterator<Item = [u8; 16]>) {
+        for host in hosts {
+            if self.named.len() < KEPT_MAX {
+                self.named.insert(host);
+            }
+        }
+    }
+
+    /// Returns whether a name may have been looked up whose answer has `host`: of more hosts than are kept
+    /// nothing is known.
+    pub(super) fn may_name(&self, host: [u8; 16]) -> bool {
+        self.named.len() >= KEPT_MAX || self.named.contains(&host)
     }
 
     /// Returns the times at which name servers outside the network of `client` answered it, ns.

@@ -54,7 +54,9 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     report.observations.extend(quic::observe(&tally));
     report.quic.merge(std::mem::take(&mut tally.quic));
     (report.connections, report.connections_omitted) = std::mem::take(&mut tally.worst).finish();
+    let all = report.connections.len();
     report.connections.retain(|it| !scans.has(it.client.address, it.server));
+    report.connections_omitted += (all - report.connections.len()) as u64;
     report.slowest = std::mem::take(&mut tally.slowest).finish();
     report.slowest.retain(|it| !scans.has(it.client.address, it.server));
     confirm(&mut report.slowest, &report.findings);

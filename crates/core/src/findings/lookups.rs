@@ -83,7 +83,10 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
             && !lookup.is_abandoned
             && unwaited.contains(&lookup.queries[0].server);
         if is_chance && in_window(lookup) {
-            tally.notes.count_unanswered_lookup();
+            match is_unheard(lookup, &known, tally) {
+                true => tally.notes.count_unanswered(),
+                false => tally.notes.count_unanswered_lookup(),
+            }
         }
         !is_chance
     });
@@ -291,8 +294,12 @@ fn heard(lookups: &[Lookup]) -> HashSet<[u8; 16]> {
 /// Returns whether the answer to a look-up may just be in a direction that was not captured: its client was
 /// not seen to wait for it, and nothing at all to that client was captured.
 fn may_lack_answers(lookup: &Lookup, known: &ResolverBehaviour, tally: &Tally) -> bool {
-    lookup.is_abandoned
-        && !known.heard.contains(&lookup.client)
+    lookup.is_abandoned && is_unheard(lookup, known, tally)
+}
+
+/// Returns whether nothing at all to the client of the look-up was captured.
+fn is_unheard(lookup: &Lookup, known: &ResolverBehaviour, tally: &Tally) -> bool {
+    !known.heard.contains(&lookup.client)
         && !tally.receiving_hosts.may_have_received(&lookup.client)
 }
 
@@ -308,8 +315,8 @@ fn is_single_timeout(lookup: &Lookup) -> bool {
     lookup.outcome == LookupOutcome::Timeout && lookup.queries.len() == 1
 }
 
-/// Returns the servers whose clients seem to wait for few of the only queries that get no answer: what some
-/// of these clients begin within the time of a resolver's timer, they begin by chance.
+/// Returns the servers at which most look-ups with one query and no answer were abandoned. Where a client
+/// begins something else within the time of a resolver's timer after such a query, that is chance there.
 fn unwaited(lookups: &[Lookup]) -> HashSet<Endpoint> {
     let mut all: HashMap<Endpoint, [u64; 2]> = HashMap::new();
     for lookup in lookups.iter().filter(|it| is_single_timeout(it)) {

@@ -138,7 +138,7 @@ pub struct Tally {
     pub(super) heard: HashMap<[u8; 16], u64>,
     /// Exchanges that are look-ups.
     pub tcp_lookups: Vec<TcpLookup>,
-    /// What look-ups show about connection attempts.
+    /// Hosts whose names were looked up, and times of answers.
     #[serde(skip)]
     pub(super) answers: Answers,
     /// Hosts that received something.

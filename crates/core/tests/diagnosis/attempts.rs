@@ -38,6 +38,36 @@ pub fn packet((source, destination): (SocketAddr, SocketAddr), flags: &str, seq:
     }
 }
 
+/// Both ends of a connection, and the next sequence number of each.
+pub struct Talk {
+    ends: [SocketAddr; 2],
+    next: [u32; 2],
+}
+
+impl Talk {
+    /// Begins a connection of `client` to `server`.
+    pub fn new(client: impl Into<SocketAddr>, server: impl Into<SocketAddr>) -> Self {
+        Self { ends: [client.into(), server.into()], next: [500, 9_000] }
+    }
+
+    /// Adds a segment to `traffic`, `after_ns` behind what is there, which acknowledges all before it.
+    pub fn say(
+        &mut self,
+        traffic: &mut Traffic,
+        after_ns: u64,
+        is_client: bool,
+        flags: &str,
+        payload: &[u8],
+    ) {
+        let own = usize::from(!is_client);
+        let ack = if flags == "S" { 0 } else { self.next[1 - own] };
+        let packet = packet((self.ends[own], self.ends[1 - own]), flags, self.next[own]);
+        let control = flags.chars().filter(|flag| "SF".contains(*flag)).count();
+        self.next[own] += (payload.len() + control) as u32;
+        traffic.put(after_ns, Packet { ack, payload: payload.to_vec(), ..packet }.frame());
+    }
+}
+
 /// A DNS answer with these addresses.
 fn answer(addresses: &[[u8; 4]]) -> Vec<u8> {
     let header = [7, ANSWER, 1, addresses.len() as u16, 0, 0];
@@ -61,15 +91,9 @@ fn after_a_dead_address(addresses: &[[u8; 4]]) -> Report {
         traffic.put(after_ns, packet(dead, "S", 100).frame());
     }
     traffic.wait(1_500 * MS);
-    let (client, server) = ((CLIENT, 40_002).into(), (SERVER, 80).into());
-    let mut sent = [500_u32, 9_000];
-    let mut say = |after_ns, from_client: bool, flags: &str, payload: &[u8]| {
-        let own = usize::from(!from_client);
-        let way = if from_client { (client, server) } else { (server, client) };
-        let ack = if flags == "S" { 0 } else { sent[1 - own] };
-        let packet = packet(way, flags, sent[own]);
-        sent[own] += payload.len() as u32 + u32::from(flags.contains('S'));
-        traffic.put(after_ns, Packet { ack, payload: payload.to_vec(), ..packet }.frame());
+    let mut talk = Talk::new((CLIENT, 40_002), (SERVER, 80));
+    let mut say = |after_ns, is_client: bool, flags: &str, payload: &[u8]| {
+        talk.say(&mut traffic, after_ns, is_client, flags, payload);
     };
     say(0, true, "S", &[]);
     say(10 * MS, false, "S.", &[]);

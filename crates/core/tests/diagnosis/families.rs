@@ -1,6 +1,7 @@
 //! Hosts with several addresses: they ask for names from one and connect from another, and go on to
 //! the other family where one does not answer (RFC 8305).
 
+use crate::attempts::{Talk, packet};
 use crate::diagnosis::diagnose;
 use crate::frames::{Packet, pcap_of};
 use crate::names::{
@@ -19,44 +20,12 @@ fn address(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
 
-fn packet((source, destination): (SocketAddr, SocketAddr), flags: &str) -> Packet {
-    Packet {
-        source,
-        destination,
-        vlan: false,
-        padded: false,
-        ip_id: 1,
-        ttl: 64,
-        marked: false,
-        checksum: 0,
-        flags: flags.to_owned(),
-        seq: 100,
-        ack: 0,
-        window: 64_000,
-        mss: None,
-        window_scale: None,
-        sack_permitted: false,
-        sack: Vec::new(),
-        timestamps: None,
-        payload: Vec::new(),
-        total_len: None,
-        without_payload: false,
-        icmp: None,
-    }
-}
-
 /// A request on a separate connection, 10 ms from the vantage; its client is `leg_ns` from the
 /// vantage.
 fn request(traffic: &mut Traffic, (client, server): (SocketAddr, SocketAddr), leg_ns: u64) {
-    let mut sent = [100_u32, 9_000];
-    let mut say = |after_ns, from_client: bool, flags: &str, payload: &[u8]| {
-        let own = usize::from(!from_client);
-        let way = if from_client { (client, server) } else { (server, client) };
-        let ack = if flags == "S" { 0 } else { sent[1 - own] };
-        let said = Packet { seq: sent[own], ack, payload: payload.to_vec(), ..packet(way, flags) };
-        let control = u32::from(flags.contains('S')) + u32::from(flags.contains('F'));
-        sent[own] += payload.len() as u32 + control;
-        traffic.put(after_ns, said.frame());
+    let mut talk = Talk::new(client, server);
+    let mut say = |after_ns, is_client: bool, flags: &str, payload: &[u8]| {
+        talk.say(traffic, after_ns, is_client, flags, payload);
     };
     say(MS / 5, true, "S", &[]);
     say(10 * MS, false, "S.", &[]);
@@ -153,9 +122,9 @@ fn six_before_four(answer: Option<&str>) -> Report {
     for port in 40_001..40_004 {
         let (client, server) = (address(CLIENT_6), address(SERVER_6));
         let client = SocketAddr::new(client.ip(), port);
-        traffic.put(5_000 * MS, packet((client, server), "S").frame());
+        traffic.put(5_000 * MS, packet((client, server), "S", 100).frame());
         if let Some(flags) = answer {
-            let said = Packet { ack: 101, seq: 7, ..packet((server, client), flags) };
+            let said = Packet { ack: 101, ..packet((server, client), flags, 7) };
             traffic.put(MS, said.frame());
         }
         traffic.wait(250 * MS);

@@ -148,7 +148,8 @@ fn one_attempt_of_a_stranger_that_a_router_refuses_is_an_observation() {
     assert_eq!(observed(&report, "refused_strangers", "count"), Some(Fact::Count(1)));
 }
 
-/// One client that tries `hosts` hosts, one each second, each with four SYNs. Two of them refuse it if it `is_heard`.
+/// One client that tries `hosts` hosts, one each second, each with four SYNs. Two of them refuse it if it
+/// `is_heard`.
 fn sweep(hosts: u16, is_heard: bool, port: impl Fn(u16) -> u16) -> Vec<String> {
     let trace = |number: u16| {
         let at_ms = 1_000 * u32::from(number);

@@ -1,8 +1,9 @@
 //! Requests that waited for a name whose answer came over TCP (RFC 7766): it had not fitted into a
 //! datagram (RFC 2181 §9).
 
+use crate::attempts::Talk;
 use crate::diagnosis::diagnose;
-use crate::frames::{Packet, pcap_of};
+use crate::frames::pcap_of;
 use crate::network::EPOCH_NS;
 use etherparse::icmpv4::DestUnreachableHeader;
 use etherparse::{Icmpv4Type, PacketBuilder};
@@ -70,37 +71,9 @@ impl Traffic {
         after_ns: u64,
         parts: &[&[u8]],
     ) {
-        let mut sent = [100_u32, 9_000];
-        let mut say = |after_ns, from_client: bool, flags: &str, payload: &[u8]| {
-            let client = SocketAddr::from((CLIENT, port));
-            let (source, destination) = if from_client { (client, to) } else { (to, client) };
-            let own = usize::from(!from_client);
-            let control = u32::from(flags.contains('S')) + u32::from(flags.contains('F'));
-            let packet = Packet {
-                source,
-                destination,
-                vlan: false,
-                padded: false,
-                ip_id: sent[own] as u16,
-                ttl: 64,
-                marked: false,
-                checksum: 0,
-                flags: flags.to_owned(),
-                seq: sent[own],
-                ack: if flags == "S" { 0 } else { sent[1 - own] },
-                window: 64_000,
-                mss: None,
-                window_scale: None,
-                sack_permitted: false,
-                sack: Vec::new(),
-                timestamps: None,
-                payload: payload.to_vec(),
-                total_len: None,
-                without_payload: false,
-                icmp: None,
-            };
-            sent[own] += payload.len() as u32 + control;
-            self.put(after_ns, packet.frame());
+        let mut talk = Talk::new((CLIENT, port), to);
+        let mut say = |after_ns, is_client: bool, flags: &str, payload: &[u8]| {
+            talk.say(self, after_ns, is_client, flags, payload);
         };
         say(MS / 5, true, "S", &[]);
         say(MS / 2, false, "S.", &[]);
@@ -187,8 +160,8 @@ fn a_resolver_that_is_late_again_is_slow() {
     assert_eq!(causes, [Cause::DnsSlow]);
 }
 
-/// A client that asks for both families at once. The A answer comes after 40 ms, the AAAA answer after 169 ms, and it
-/// connects `connects_ms` after it asked.
+/// A client that asks for both families at once. The A answer comes after 40 ms, the AAAA answer after
+/// 169 ms, and it connects `connects_ms` after it asked.
 fn both_families(connects_ms: u64) -> Report {
     let of_family = |flags, address| {
         let mut bytes = message(flags, address);
@@ -254,23 +227,71 @@ fn unanswered(copies: usize) -> Report {
     diagnose(&pcap_of(&traffic.frames, 65_535))
 }
 
-/// Of several queries that nobody repeats, one is followed by another look-up within the time of a resolver's
-/// timer.
-#[test]
-fn a_look_up_that_follows_one_of_several_unanswered_queries_ends_no_wait() {
+/// The report as text, on one line.
+fn said(report: &Report) -> String {
+    let text = text::render(report, &Look::default());
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Queries for different names, each so long after the one before, ms, that nobody repeats or answers; and one
+/// 20 s later, which is answered if `ends_well`.
+fn unrepeated(pauses_ms: &[u64], ends_well: bool) -> Report {
     let mut traffic = Traffic::default();
-    for (number, pause_ms) in [20_000, 2_000, 20_000, 20_000, 20_000].into_iter().enumerate() {
+    for (number, pause_ms) in pauses_ms.iter().enumerate() {
         let mut bytes = message(QUERY, None);
         bytes[13] = b'a' + number as u8;
         traffic.datagram(pause_ms * MS, (CLIENT, RESOLVER), &bytes);
     }
     traffic.datagram(20_000 * MS, (CLIENT, RESOLVER), &message(QUERY, None));
-    traffic.datagram(20 * MS, (RESOLVER, CLIENT), &message(ANSWER, Some(SERVER)));
-    let report = diagnose(&pcap_of(&traffic.frames, 65_535));
+    if ends_well {
+        traffic.datagram(20 * MS, (RESOLVER, CLIENT), &message(ANSWER, Some(SERVER)));
+    }
+    diagnose(&pcap_of(&traffic.frames, 65_535))
+}
+
+/// Of several queries that nobody repeats, one is followed by another look-up within the time of a resolver's
+/// timer.
+#[test]
+fn a_look_up_that_follows_one_of_several_unanswered_queries_ends_no_wait() {
+    let report = unrepeated(&[20_000, 2_000, 20_000, 20_000, 20_000], true);
     assert!(report.findings.is_empty(), "{:#?}", report.findings);
     assert_eq!(report.totals.wall_ns, 20 * MS);
-    let said = text::render(&report, &Look::default());
+    let said = said(&report);
     assert!(said.contains("5 DNS queries have no answer"), "{said}");
+}
+
+/// Negative twin: at this server clients mostly go on within that time, so that they waited.
+#[test]
+fn look_ups_that_mostly_follow_unanswered_queries_end_the_waits_for_them() {
+    let report = unrepeated(&[4_000; 5], true);
+    let cost = report.findings.iter().find(|it| it.cause == Cause::DnsTimeout);
+    let cost_ns = cost.map_or(0, |it| it.lost_ns);
+    assert!((12_000 * MS..20_000 * MS).contains(&cost_ns), "{:#?}", report.findings);
+}
+
+#[test]
+fn queries_without_an_answer_are_named_where_no_exchange_is_complete() {
+    let mut traffic = Traffic::default();
+    let mut talk = Talk::new((CLIENT, 40_001), (SERVER, 80));
+    talk.say(&mut traffic, MS, true, "S", &[]);
+    talk.say(&mut traffic, MS, false, "S.", &[]);
+    talk.say(&mut traffic, MS, true, ".", &[]);
+    for _ in 0..2 {
+        traffic.datagram(20_000 * MS, (CLIENT, RESOLVER), &message(QUERY, None));
+    }
+    let report = diagnose(&pcap_of(&traffic.frames, 65_535));
+    assert_eq!(report.totals.exchanges, 0);
+    let said = said(&report);
+    assert!(said.contains("1 DNS query has no answer"), "the capture ends with the other: {said}");
+}
+
+/// Where nothing at all comes to a client, the capture may lack one direction.
+#[test]
+fn queries_of_a_client_that_is_never_answered_may_have_answers() {
+    let report = unrepeated(&[20_000; 3], false);
+    let said = said(&report);
+    assert!(said.contains("4 requests were still without a response"), "{said}");
+    assert!(!said.contains("no answer"), "{said}");
 }
 
 #[test]
@@ -278,7 +299,7 @@ fn a_query_without_an_answer_and_a_repeat_has_no_duration() {
     let report = unanswered(0);
     assert!(report.findings.is_empty(), "{:#?}", report.findings);
     assert_eq!((report.totals.exchanges, report.totals.wall_ns), (1, 20 * MS));
-    let said = text::render(&report, &Look::default());
+    let said = said(&report);
     assert!(said.contains("1 DNS query has no answer"), "{said}");
     let waited = unanswered(1);
     assert_eq!(waited.totals.exchanges, 2, "it was repeated: somebody waited");

@@ -1,8 +1,8 @@
 //! Servers that look up the name of their client's address before they answer.
 
-use crate::attempts::packet;
+use crate::attempts::Talk;
 use crate::diagnosis::diagnose;
-use crate::frames::{Packet, pcap_of};
+use crate::frames::pcap_of;
 use crate::names::{CLIENT, MS, REQUEST, RESOLVER, RESPONSE, SERVER, Traffic};
 use tcpwhy_core::model::{Cause, Owner, Report};
 
@@ -18,26 +18,16 @@ fn reverse(flags: u16) -> Vec<u8> {
 /// and answers `rest_ns` later.
 fn second_waits(rest_ns: u64) -> Report {
     let mut traffic = Traffic::default();
-    let (client, server) = ((CLIENT, 40_002).into(), (SERVER, 80).into());
-    let mut sent = [500_u32, 9_000];
-    let mut say =
-        |traffic: &mut Traffic, after_ns, from_client: bool, flags: &str, payload: &[u8]| {
-            let own = usize::from(!from_client);
-            let way = if from_client { (client, server) } else { (server, client) };
-            let ack = if flags == "S" { 0 } else { sent[1 - own] };
-            let packet = packet(way, flags, sent[own]);
-            sent[own] += payload.len() as u32 + u32::from(flags.contains('S'));
-            traffic.put(after_ns, Packet { ack, payload: payload.to_vec(), ..packet }.frame());
-        };
-    say(&mut traffic, MS, true, "S", &[]);
-    say(&mut traffic, MS / 20, false, "S.", &[]);
-    say(&mut traffic, MS / 2, true, ".", &[]);
-    say(&mut traffic, MS, true, "P.", REQUEST);
-    say(&mut traffic, MS, false, "P.", RESPONSE);
-    say(&mut traffic, 50 * MS, true, "P.", REQUEST);
+    let mut talk = Talk::new((CLIENT, 40_002), (SERVER, 80));
+    talk.say(&mut traffic, MS, true, "S", &[]);
+    talk.say(&mut traffic, MS / 20, false, "S.", &[]);
+    talk.say(&mut traffic, MS / 2, true, ".", &[]);
+    talk.say(&mut traffic, MS, true, "P.", REQUEST);
+    talk.say(&mut traffic, MS, false, "P.", RESPONSE);
+    talk.say(&mut traffic, 50 * MS, true, "P.", REQUEST);
     traffic.datagram(6 * MS, (SERVER, RESOLVER), &reverse(0x0100));
     traffic.datagram(300 * MS, (RESOLVER, SERVER), &reverse(0x8183));
-    say(&mut traffic, rest_ns, false, "P.", RESPONSE);
+    talk.say(&mut traffic, rest_ns, false, "P.", RESPONSE);
     diagnose(&pcap_of(&traffic.frames, 65_535))
 }
 

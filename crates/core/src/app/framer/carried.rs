@@ -24,7 +24,7 @@ impl Framer {
     /// Returns a hash of the name of the server that the client of TLS asks for; 0 if it is unknown.
     pub fn server_name(&self) -> u64 {
         match &self.machine {
-            Machine::Tls(tls) => tls.server_name(),
+            Machine::Tls(tls) => tls.server_name,
             _ => 0,
         }
     }

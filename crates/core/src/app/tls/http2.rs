@@ -69,7 +69,7 @@ impl Http2 {
         };
         let sent = match from {
             Side::Client => self.client_sent(bytes),
-            // What comes late may be an answer, once the settings have been sent.
+            // Behind the settings, a late record may be an answer.
             Side::Server if feed.is_responding() => None,
             Side::Server if feed.exchanges.late && !self.owes_settings() => None,
             Side::Server => self.server_sent(bytes),

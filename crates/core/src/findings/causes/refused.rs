@@ -88,7 +88,7 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let setup = &scene.connection.setup;
     let refusals = scene.connection.view().refusals();
     let report = scene.connection.cold.icmp_report();
-    // What refused a SYN before it was sent again was an error or a RST.
+    // A SYN that is sent again was refused by an ICMP error or by a RST; the RSTs are counted.
     let errors = report.filter(|it| it.about_syn).map_or(0, |it| it.count);
     let refusals = refusals.map_or(0, |(count, _)| u64::from(count));
     shown.add("sent_again", refusals.saturating_sub(errors));

@@ -74,7 +74,7 @@ impl Sweep {
             first.client == client
                 && first.established
                 && self.ports.contains(&first.server.port)
-                && !tally.answers.names(first.server.address)
+                && !tally.answers.may_name(first.server.address)
         })
     }
 
@@ -122,7 +122,7 @@ pub(super) fn find(tally: &Tally) -> BTreeMap<Host, Sweep> {
     let mut all: BTreeMap<Host, Sweep> = BTreeMap::new();
     let parts = tally.causes.iter().filter(|(key, cause)| is_in_vain(key, cause));
     let mut places: BTreeSet<(Host, Endpoint)> = BTreeSet::new();
-    for (key, cause) in parts.filter(|(key, _)| !tally.answers.names(key.server.address)) {
+    for (key, cause) in parts.filter(|(key, _)| !tally.answers.may_name(key.server.address)) {
         let Some(client) = client(cause) else { continue };
         let sweep = all.entry(client).or_default();
         sweep.hosts.insert(key.server.address);

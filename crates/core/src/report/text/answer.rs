@@ -219,6 +219,7 @@ fn without_exchanges(report: &Report, language: Language) -> Part {
     let all = [
         scans(report, language),
         text,
+        unanswered_lookups(report, language).unwrap_or_default(),
         mute(report, language),
         unread::udp(report, language),
         quic::encrypted(report, language),

@@ -154,10 +154,10 @@ impl Awaited<'_> {
         self.framer.is_set_aside() || closed_ns.is_some_and(|at_ns| since_ns < at_ns)
     }
 
-    /// Returns whether the data that was read last is no part of the request or of the response for which it
-    /// waits, so that the wait goes on: settings, pings and windows of HTTP/2 (RFC 9113 §6), tickets and
-    /// alerts of TLS. Other protocols may have a response that cannot be told from a message of the server's
-    /// own accord.
+    /// Returns whether the data that was read last belongs neither to the request in progress nor to its
+    /// response, so that the wait for the response goes on: settings, pings and window updates of HTTP/2 (RFC
+    /// 9113 §6), tickets and alerts of TLS. In other protocols the parser may set a real response aside, for
+    /// example one that answers no call that it knows.
     pub fn is_between_request_and_response(self) -> bool {
         (self.framer.protocol() == Protocol::Http2 || self.framer.is_in_tls())
             && self.framer.is_set_aside()

@@ -461,7 +461,7 @@ impl Connection {
             overlap = request_overlaps(timeline, framer, server, path, segment.time_ns);
         }
         self.framer.set_overlapping(overlap == OverlappingMessage::Certain);
-        // What is no part of an exchange does not move the cursor.
+        // Data outside of exchanges does not move the cursor, and shows as well when its sender was heard.
         let since_ns = self.timeline.cursor_ns.max(ended.last_data_ns);
         let rtt_ns = self.path.known_rtt_ns(side);
         let at_once_ns = since_ns + rtt_ns + HOST_DELAY_MAX_NS;

@@ -255,7 +255,7 @@ impl Questions {
         if goes_on {
             self.suspended = Some(Box::new(late.last));
         } else {
-            // What was repeated had arrived: it is the first copy that the peer answers.
+            // The repeated data had arrived, so the peer answers its first copy.
             by.senders[gap.sender].note_first_answered(gap);
             if let Some(earlier) = late.earlier {
                 revise_spurious(by.timeline, &earlier.gap);

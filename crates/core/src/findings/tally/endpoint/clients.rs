@@ -4,9 +4,9 @@ use crate::findings::tally::affected_clients::CALLERS_MAX;
 use crate::model::Fact;
 use crate::tcp::{Connection, Exchange};
 
-/// The clients with the least addresses, in order of address and of the name that they ask for: one server
-/// has several, and no connection to one of them serves another (RFC 9110 §4.3.3). The result does not depend on the
-/// order in which connections are counted.
+/// The clients with the least addresses, in order of address and of the name of the server that they ask for:
+/// a server may have several names, and a connection serves requests for one of them (RFC 9110 §4.3.3). The
+/// result does not depend on the order in which connections are counted.
 #[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct Clients(Vec<Client>);
 
