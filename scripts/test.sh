@@ -102,7 +102,7 @@ done
 tests --workspace --exclude tcpwhy-treat "${core[@]}"
 [ -z "$build" ] || exit 0
 # Number of tests that may fail because of what runs beside them. More have another reason.
-alone_max=10
+alone_max=5
 alone=()
 for output in "$TCPWHY_TESTS"/*.output; do
     [ -e "$output" ] && [ "$(cat "${output%.output}.status")" -ne 0 ] || continue
