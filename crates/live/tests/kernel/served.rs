@@ -4,10 +4,10 @@
 use super::hooks::Place;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Mutex, mpsc};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
-use tcpwhy_live::hooks::{HookKind, Record, Scope, Served, Session};
+use tcpwhy_live::hooks::{HookKind, Record, Scope, Served, Session, States};
 use tcpwhy_testing::undisturbed;
 
 const MS: u64 = 1_000_000;
@@ -139,6 +139,49 @@ fn what_the_thread_of_a_request_did_is_timed_by_state() {
     let rest_ms = (one.written_ns - one.read_ns - did.sleeping_ns - ran_ns) / MS;
     assert!((rest_ms.saturating_sub(1)..=rest_ms).contains(&(did.locked_ns / MS)), "{did:?}");
     assert!(did.locked_ns >= 50 * MS && one.others_ns < MS, "{one:?}");
+}
+
+/// What the thread of a request did while it waited by a condition variable, until `work` returned.
+fn waiting(name: &str, work: impl FnMut() + Send + 'static) -> Option<States> {
+    let place = Place::new(name)?;
+    let (listener, at, mut session) = served(&place);
+    let server = serve(listener, work);
+    let mut client = place.inside(|| TcpStream::connect(at).expect("accepted"));
+    ask(&mut client);
+    client.write_all(b".").expect("it is sent");
+    server.join().expect("no panic");
+    let [one] = &records(&mut session)[..] else { panic!("one request") };
+    Some(one.serving.expect("its own thread answered"))
+}
+
+#[test]
+fn a_wait_that_its_own_timer_ends_is_sleep_and_one_that_another_thread_ends_is_a_lock() {
+    // The threads of a Java virtual machine sleep like this.
+    let slept = waiting("timer", || {
+        let (lock, condition) = (Mutex::new(()), Condvar::new());
+        let held = lock.lock().expect("a lock");
+        drop(condition.wait_timeout(held, Duration::from_millis(60)));
+    });
+    let Some(slept) = slept else { return };
+    assert!(slept.sleeping_ns >= 55 * MS && slept.locked_ns < 5 * MS, "{slept:?}");
+    // Those of Python wait like this for the lock of the interpreter.
+    let retried = waiting("retried", || {
+        let both = Arc::new((Mutex::new(false), Condvar::new()));
+        let other = Arc::clone(&both);
+        let releases = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            *other.0.lock().expect("a lock") = true;
+            other.1.notify_one();
+        });
+        let mut is_free = both.0.lock().expect("a lock");
+        while !*is_free {
+            is_free = both.1.wait_timeout(is_free, Duration::from_millis(30)).expect("a lock").0;
+        }
+        drop(is_free);
+        releases.join().expect("no panic");
+    });
+    let retried = retried.expect("root");
+    assert!(retried.locked_ns >= 90 * MS && retried.sleeping_ns < 5 * MS, "{retried:?}");
 }
 
 #[test]

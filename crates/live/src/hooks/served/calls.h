@@ -24,6 +24,46 @@ INLINE s32 call_of(struct task_struct *task) {
 #error "the system calls of this architecture are not known"
 #endif
 
+// Address of the futex at which a thread waits with a timer of its own; 0: it waits for no futex, or
+// without a timer. `FUTEX_WAIT` and its kin have the timer as the fourth argument.
+INLINE u64 futex_with_timer(struct task_struct *task) {
+    void *registers = bpf_task_pt_regs(task);
+    if (!registers)
+        return 0;
+    switch (call_of(task)) {
+    CALL(202, 98): // futex
+        break;
+    default:
+        return 0;
+    }
+#if defined(__TARGET_ARCH_x86)
+    struct pt_regs *arguments = registers;
+    return READ(arguments->r10) ? READ(arguments->di) : 0;
+#else
+    struct user_pt_regs *arguments = registers;
+    return READ(arguments->regs[3]) ? READ(arguments->regs[0]) : 0;
+#endif
+}
+
+// Whether a thread that wakes another one by what it does may be the reason: it calls futex, sends a
+// signal or ends. Else a timer has interrupted it.
+INLINE int may_end_wait_of_futex(struct task_struct *waker) {
+    if (waker->pid == 0)
+        return 0;
+    switch (call_of(waker)) {
+    CALL(202, 98): // futex
+    CALL(454, 454): // futex_wake
+    CALL(456, 456): // futex_requeue
+    CALL(60, 93): // exit
+    CALL(231, 94): // exit_group
+    CALL(62, 129): // kill
+    CALL(200, 130): // tkill
+    CALL(234, 131): // tgkill
+        return 1;
+    }
+    return 0;
+}
+
 // Returns the state of a thread that leaves its processor, by the call in which it waits.
 INLINE u32 blocked_state(struct task_struct *task, u32 prev_state) {
     s32 call = call_of(task);

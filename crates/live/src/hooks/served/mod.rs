@@ -6,10 +6,10 @@ use super::flow::{FLOW_BYTES, Fields, Flow};
 use super::object::Object;
 
 /// `struct served_record` in served.h.
-const RECORD_BYTES: usize = 328;
+const RECORD_BYTES: usize = 344;
 /// `struct thread` and `struct served_socket` in served.bpf.c.
-const THREAD_BYTES: usize = 376;
-const SOCKET_BYTES: usize = 424;
+const THREAD_BYTES: usize = 416;
+const SOCKET_BYTES: usize = 448;
 /// `struct standstill` and the process of a thread in collector.h.
 const STANDSTILL_BYTES: usize = 24;
 const PROCESS_BYTES: usize = 4;
@@ -33,13 +33,13 @@ pub struct States {
     pub throttled_ns: u64,
     /// Blocked until a peer or another event: receive, poll, accept and connect calls.
     pub awaiting_ns: u64,
-    /// Blocked in futex, in a lock of a file or in a semaphore.
+    /// Blocked in futex, in a lock of a file or in a semaphore, until another thread ended the wait.
     pub locked_ns: u64,
     /// Blocked in block I/O, in fsync, or without signals in a call on a file.
     pub disk_ns: u64,
     /// Blocked outside of a call or in one on memory: page faults, swap, reclaim.
     pub memory_ns: u64,
-    /// Blocked in nanosleep.
+    /// Blocked in nanosleep, or in futex until its own timer expired.
     pub sleeping_ns: u64,
     /// Blocked in another call.
     pub other_ns: u64,
@@ -51,7 +51,7 @@ pub struct States {
 impl States {
     fn parse(fields: &mut Fields<'_>) -> Self {
         // The order of `enum state`.
-        Self {
+        let mut states = Self {
             running_ns: fields.u64(),
             runnable_ns: fields.u64(),
             throttled_ns: fields.u64(),
@@ -62,7 +62,12 @@ impl States {
             sleeping_ns: fields.u64(),
             other_ns: fields.u64(),
             stopped_ns: fields.u64(),
-        }
+        };
+        // What seemed to be sleep, and ended when another thread released the lock.
+        let retried_ns = fields.u64().min(states.sleeping_ns);
+        states.sleeping_ns -= retried_ns;
+        states.locked_ns = states.locked_ns.saturating_add(retried_ns);
+        states
     }
 
     /// Returns the sum; saturates, as readings that contradict each other may be anything.
@@ -177,7 +182,7 @@ pub(super) fn parse(record: &[u8]) -> Option<Served> {
 mod tests {
     use super::*;
 
-    fn record(unread_ns: [u64; 10], serving_ns: [u64; 10], flags: u32) -> Vec<u8> {
+    fn record(unread_ns: [u64; 11], serving_ns: [u64; 11], flags: u32) -> Vec<u8> {
         let mut bytes = vec![0; RECORD_BYTES];
         bytes[37] = 4;
         bytes[68..72].copy_from_slice(&flags.to_ne_bytes());
@@ -196,15 +201,16 @@ mod tests {
     #[test]
     fn times_that_do_not_sum_are_unknown() {
         let (unread, serving) =
-            ([50, 0, 0, 0, 0, 0, 0, 0, 0, 0], [5, 0, 0, 200, 0, 0, 0, 0, 15, 30]);
+            ([50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], [5, 0, 0, 180, 0, 0, 0, 20, 15, 30, 8]);
         let all = READER_KNOWN | CHAIN_KNOWN;
         let served = parse(&record(unread, serving, all)).unwrap();
         assert_eq!(served.unread.unwrap().running_ns, 50);
         let did = served.serving.unwrap();
-        assert_eq!((did.awaiting_ns, did.stopped_ns), (200, 30));
+        assert_eq!((did.awaiting_ns, did.stopped_ns), (180, 30));
+        assert_eq!((did.sleeping_ns, did.locked_ns), (12, 8), "a part was for a lock");
         assert_eq!(served.unread_stopped_ns, 30);
         assert_eq!((served.others_ns, served.peer), (5, None), "no more than it ran");
-        let torn = parse(&record([51, 0, 0, 0, 0, 0, 0, 0, u64::MAX, 0], serving, all)).unwrap();
+        let torn = parse(&record([51, 0, 0, 0, 0, 0, 0, 0, u64::MAX, 0, 0], serving, all)).unwrap();
         assert_eq!((torn.unread, torn.serving.is_some()), (None, true));
         let unknown = parse(&record(unread, serving, 0)).unwrap();
         assert_eq!((unknown.unread, unknown.serving, unknown.others_ns), (None, None, 0));

@@ -49,8 +49,10 @@ struct thread {
     u64 awaited_ns; // AWAITING when it last read from a peer
     // It last waited without a request in its hands until then; while it does so, all ones.
     u64 busy_since_ns;
+    u64 futex; // at which it last waited with a timer; 0: it has waited for something else since
+    u64 timed_out_ns; // for which it waited there until its timer expired, without a pause
 };
-_Static_assert(sizeof(struct thread) == 376, "served/mod.rs: THREAD_BYTES");
+_Static_assert(sizeof(struct thread) == 416, "served/mod.rs: THREAD_BYTES");
 
 struct {
     __uint(type, MAP_HASH);
@@ -87,7 +89,7 @@ struct served_socket {
     u64 peer_ns;
     struct flow peer;
 };
-_Static_assert(sizeof(struct served_socket) == 424, "served/mod.rs: SOCKET_BYTES");
+_Static_assert(sizeof(struct served_socket) == 448, "served/mod.rs: SOCKET_BYTES");
 
 struct {
     __uint(type, MAP_HASH);
@@ -157,12 +159,37 @@ INLINE void subtract(struct times *to, struct times *now, struct times *before) 
 #pragma unroll
     for (u32 state = 0; state < STATES; state++)
         to->ns[state] = now->ns[state] - before->ns[state];
+    to->retried_ns = now->retried_ns - before->retried_ns;
 }
 
 INLINE void add(struct times *to, struct times *more) {
 #pragma unroll
     for (u32 state = 0; state < STATES; state++)
         to->ns[state] += more->ns[state];
+    to->retried_ns += more->retried_ns;
+}
+
+// A thread leaves its processor in this state, to wait.
+INLINE void begin_wait(struct thread *thread, struct task_struct *task, u32 state) {
+    u64 futex = state == LOCKED ? futex_with_timer(task) : 0;
+    if (futex != thread->futex)
+        thread->timed_out_ns = 0;
+    thread->futex = futex;
+}
+
+// A thread that waits is woken. Who sleeps by a futex, as the threads of a Java virtual machine do, is
+// woken by its timer, and who waits for a lock by the one that releases it. A wait for a lock may be
+// cut into pieces by a timer (the lock of Python's interpreter: 5 ms).
+INLINE void end_wait(struct thread *thread, u64 now) {
+    if (thread->state != LOCKED || thread->futex == 0)
+        return;
+    if (may_end_wait_of_futex(bpf_get_current_task_btf())) {
+        thread->times.retried_ns += thread->timed_out_ns;
+        thread->timed_out_ns = 0;
+    } else {
+        thread->state = SLEEPING;
+        thread->timed_out_ns += now - thread->since_ns;
+    }
 }
 
 // Whether the quota of its control group stopped a thread that could run: a thread by itself (Linux
@@ -209,6 +236,8 @@ int sched_switch(u64 *ctx) {
             state = blocked_state(prev, prev_state);
         else if (is_throttled(prev))
             state = THROTTLED;
+        if (!can_run)
+            begin_wait(thread, prev, state);
         advance(thread, now, state);
         // An event loop that waits has no request in its hands that it works for.
         if (state == AWAITING && (thread->open > 1 || thread->current == OTHER))
@@ -308,6 +337,7 @@ int sched_waking(u64 *ctx) {
     // One that runs, or waits for a processor, is not woken.
     if (woken->state == RUNNING || woken->state == RUNNABLE || woken->state == THROTTLED)
         return 0;
+    end_wait(woken, now);
     advance(woken, now, RUNNABLE);
     if (waker)
         hand_over(waker, waker_tid, woken, now);

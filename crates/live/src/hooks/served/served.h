@@ -9,10 +9,10 @@ enum state {
     RUNNABLE, // in a run queue
     THROTTLED, // by the quota of its control group
     AWAITING, // blocked until a peer, a pipe or another event: in receive, poll, accept, connect …
-    LOCKED, // blocked in futex, flock or a semaphore
+    LOCKED, // blocked in futex, flock or a semaphore, until another thread woke it
     ON_DISK, // blocked in block I/O, or without signals in a call on a file
     ON_MEMORY, // blocked outside of a call: page faults, swap, reclaim
-    SLEEPING, // blocked in nanosleep
+    SLEEPING, // blocked in nanosleep, or in futex until its own timer woke it
     ELSEWHERE, // blocked in another call
     STOPPED, // LOCKED while its virtual machine stands still (collector.h); no thread is in it itself
     STATES,
@@ -21,6 +21,9 @@ enum state {
 // Times that a thread spent in each state, ns.
 struct times {
     u64 ns[STATES];
+    // The part of SLEEPING that was a wait for a lock after all: when its timer had expired, the thread
+    // waited at the same futex again, until another thread woke it.
+    u64 retried_ns;
 };
 
 enum { READER_KNOWN = 1, CHAIN_KNOWN = 2, HANDED_OVER = 4, NO_WORKER = 8 };
@@ -42,4 +45,4 @@ struct served_record {
     u64 peer_ns;
     struct flow peer; // ip_version 0: none
 };
-_Static_assert(sizeof(struct served_record) == 328, "served/mod.rs: RECORD_BYTES");
+_Static_assert(sizeof(struct served_record) == 344, "served/mod.rs: RECORD_BYTES");
