@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crate::cleanup;
 use crate::error::{Doing, LabError};
+use crate::netns::Process;
 
 /// A resource that a control group limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub enum Controller {
     Cpu,
     /// Operations of a block device.
     Disk,
+    /// Memory, with the pages of files that were read.
+    Memory,
 }
 
 /// A control group.
@@ -43,6 +46,7 @@ impl Group {
         let name = match controller {
             Controller::Cpu => ["cpu", "cpu"],
             Controller::Disk => ["blkio", "io"],
+            Controller::Memory => ["memory", "memory"],
         };
         let mounts = fs::read_to_string("/proc/self/mounts").doing("read the mounts")?;
         let place = |is_v2: bool| {
@@ -111,6 +115,22 @@ impl Group {
                 self.write("blkio.throttle.write_iops_device", &limit)
             }
         }
+    }
+
+    /// Lets it have so much memory, with the pages of files that it reads; then the kernel takes back
+    /// what was used least.
+    ///
+    /// # Errors The kernel rejects it.
+    pub fn limit_memory(&self, bytes: u64) -> Result<(), LabError> {
+        let file = if self.is_v2 { "memory.max" } else { "memory.limit_in_bytes" };
+        self.write(file, &bytes.to_string())
+    }
+
+    /// Makes a running process a member, with those that it starts from now on.
+    ///
+    /// # Errors The kernel rejects it.
+    pub fn take(&self, process: &Process) -> Result<(), LabError> {
+        self.write("cgroup.procs", &process.pid().to_string())
     }
 
     fn write(&self, file: &str, value: &str) -> Result<(), LabError> {

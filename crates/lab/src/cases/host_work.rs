@@ -170,12 +170,12 @@ pub const PAGES: Case = Case {
     ..DISK
 };
 
-const MS: u64 = 1_000_000;
+pub(super) const MS: u64 = 1_000_000;
 
 /// Time that a request loses at least by each of these faults, ns.
 const SLOW_MIN_NS: u64 = 10 * MS;
 
-fn params(rng: &mut Rng, requests: u64, (fewest, most): (u64, u64)) -> Params {
+pub(super) fn params(rng: &mut Rng, requests: u64, (fewest, most): (u64, u64)) -> Params {
     Params::default()
         .with("rtt_ns", rng.pick(&[0, 0, 0, 5 * MS]))
         .with("rate_bps", 0)
@@ -188,12 +188,12 @@ fn measured(ran: &Ran, name: &str) -> u64 {
     ran.observed.measured.get(name).copied().unwrap_or(0)
 }
 
-fn reproduced(holds: bool, otherwise: &str) -> Result<(), LabError> {
+pub(super) fn reproduced(holds: bool, otherwise: &str) -> Result<(), LabError> {
     if holds { Ok(()) } else { Err(LabError::NotReproduced(otherwise.to_owned())) }
 }
 
 /// The cause at the server, if its requests were slow by the client's clock.
-fn truth(cause: &'static str, ran: &Ran) -> Result<Vec<Cause>, LabError> {
+pub(super) fn truth(cause: &'static str, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let count = ran.observed.loaded.requests.len() as u64;
     reproduced(ran.wall_ns() > count * SLOW_MIN_NS, "the requests were not slow")?;
     let endpoint = Some(ran.observed.server.to_string());
@@ -203,7 +203,7 @@ fn truth(cause: &'static str, ran: &Ran) -> Result<Vec<Cause>, LabError> {
 }
 
 /// Starts `work.py`, wrapped by `first`, as a member of `group`.
-fn start(
+pub(super) fn start(
     stage: &Stage,
     p: &Params,
     work: &str,
@@ -216,8 +216,11 @@ fn start(
     command.args(&words[1..]).arg(path).arg(server.ip().to_string());
     let work_ns = p.get("work_ns").unwrap_or(0);
     command.arg(server.port().to_string()).arg(work).arg(seconds(work_ns));
-    if p.get("operations").is_ok() {
+    if p.get("operations").is_ok() || p.get("pages").is_ok() {
         command.arg(stage.dir().join("data"));
+    }
+    if let Ok(pages) = p.get("pages") {
+        command.args([pages.to_string(), p.get("touched_pages")?.to_string()]);
     }
     sys::be_ordinary(&mut command);
     if let Some(group) = group {
@@ -230,11 +233,15 @@ fn seconds(ns: u64) -> String {
     Duration::from_nanos(ns).as_secs_f64().to_string()
 }
 
-fn load(stage: &mut Stage, p: &Params, server: SocketAddr) -> Result<Observed, LabError> {
+pub(super) fn load(
+    stage: &mut Stage,
+    p: &Params,
+    server: SocketAddr,
+) -> Result<Observed, LabError> {
     load_with(stage, p, Load::get(server, p.get("requests")?))
 }
 
-fn load_with(stage: &mut Stage, p: &Params, load: Load) -> Result<Observed, LabError> {
+pub(super) fn load_with(stage: &mut Stage, p: &Params, load: Load) -> Result<Observed, LabError> {
     stage.start_captures()?;
     let server = load.server;
     let (connections, spacing) = (p.get("connections")?, p.duration("spacing_ns")?);
@@ -298,7 +305,7 @@ fn node_loop(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed
     Ok(observed)
 }
 
-fn version(program: &str) -> (String, String) {
+pub(super) fn version(program: &str) -> (String, String) {
     let version = run(program, &["--version"]).unwrap_or_default();
     (program.to_owned(), version.trim().to_owned())
 }

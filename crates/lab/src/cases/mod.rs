@@ -13,6 +13,7 @@ mod dns;
 mod failures;
 mod healthy;
 mod healthy_programs;
+mod host_waits;
 mod host_work;
 mod http2_flow_control;
 mod http_100_continue;
@@ -96,6 +97,12 @@ pub const CASES: &[Case] = &[
     host_work::LOCK,
     host_work::DISK,
     host_work::PAGES,
+    host_waits::JAVA_LOCK,
+    host_waits::ROW_LOCK,
+    host_waits::COMMITS,
+    host_waits::CHAIN,
+    host_waits::IDENT,
+    host_waits::MEMORY,
     jvm_gc::CASE,
     tls::FULL,
     tls::LARGE_CHAIN,

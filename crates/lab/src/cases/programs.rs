@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -214,6 +214,25 @@ pub fn postgres_with(
     let process = serve(stage, command, "postgresql", server)?;
     let version = version(&stage.server, programs.join("postgres"), "--version");
     Ok((process, version))
+}
+
+/// PostgreSQL at the application's own host, so that the server's capture of all interfaces shows both
+/// connections.
+pub const LOCAL_POSTGRES: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5432);
+
+/// Starts a web server at `server` that sends `queries` queries to [`LOCAL_POSTGRES`] for each request,
+/// one after the other. `ROW` in the query becomes the number of the query.
+pub fn asks_postgres(
+    stage: &Stage,
+    server: SocketAddr,
+    queries: u64,
+    query: &str,
+) -> Result<Process, LabError> {
+    let path = script(stage, "asks_postgres.py", include_str!("programs/asks_postgres.py"))?;
+    let mut command = stage.server.command("python3");
+    command.arg(path).arg(server.ip().to_string()).arg(server.port().to_string());
+    command.arg(queries.to_string()).arg(query);
+    serve(stage, command, "python3", server)
 }
 
 /// Returns the home of an installed JDK of this major version.
