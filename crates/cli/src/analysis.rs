@@ -45,7 +45,7 @@ impl Wanted {
     pub fn of(asked: &Analysing) -> Self {
         Self {
             options: Options {
-                keys: asked.keylog.as_ref().map(|it| Arc::clone(&it.keys)),
+                keys: asked.keylog.as_ref().map(|it| Arc::clone(&it.keys).into()),
                 ..asked.reporting.options()
             },
             connection: None,

@@ -12,6 +12,8 @@ use std::process::ExitCode;
 #[cfg(all(feature = "program", target_os = "linux"))]
 use tcpwhy_core::capture::{Block, CaptureSet, Source};
 use tcpwhy_core::filter::Filter;
+#[cfg(all(feature = "program", target_os = "linux"))]
+use tcpwhy_core::keys::{GrowingKeys, Keyring};
 use tcpwhy_core::model::{Invocation, Language, Report};
 use tcpwhy_core::page;
 use tcpwhy_core::picture::Picture;
@@ -99,18 +101,25 @@ pub fn of_capture(name: &str, packets: &[u8]) -> Result<String, Error> {
     let mut capture = CaptureSet::new(vec![Source::memory(name, packets)])?;
     let mut analysis = Analysis::new(Options::default());
     analysis.run(&mut capture, &mut |_| true)?;
-    of_packets(&analysis.finish(capture.inputs()), Some(packets))
+    of_packets(&analysis.finish(capture.inputs()), Some(packets), None)
 }
 
-/// Returns the page of an active examination, drawn from its `packets` (pcapng) if they were kept.
+/// Returns the page of an active examination, drawn from its `packets` (pcapng) if they were kept, and
+/// opened with the `secrets` of its connections.
 ///
 /// # Errors [`Error::Capture`] if the packets cannot be read.
 #[cfg(all(feature = "program", target_os = "linux"))]
-pub fn of_packets(report: &Report, packets: Option<&[u8]>) -> Result<String, Error> {
+pub fn of_packets(
+    report: &Report,
+    packets: Option<&[u8]>,
+    secrets: Option<&GrowingKeys>,
+) -> Result<String, Error> {
     let picture = match packets {
         Some(packets) => {
             let source = Source::memory("packets.pcapng", packets);
-            let mut pass = tcpwhy_core::picture::Pass::new(&Options::default(), report);
+            let keys = secrets.cloned().map(Keyring::Growing);
+            let options = Options { keys, ..Options::default() };
+            let mut pass = tcpwhy_core::picture::Pass::new(&options, report);
             let mut capture = CaptureSet::new(vec![source])?;
             let mut block = Block::default();
             while capture.next_block(&mut block)? {

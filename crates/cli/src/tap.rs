@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tcpwhy_core::capture::{Block, Encoder, InputSummary, LinkType};
 use tcpwhy_core::filter::{Ends, Filter, Values};
+use tcpwhy_core::keys::{GrowingKeys, Keyring};
 use tcpwhy_core::model::Report;
 use tcpwhy_core::pipeline::{Options, Sliding};
 use tcpwhy_live::LiveError;
@@ -29,6 +30,10 @@ const CONNECTIONS_MIN: f64 = 4.0;
 /// The kernel hands packets over after 64 ms at the latest; the rest allows for packets of other
 /// processors.
 const UNDER_WAY: Duration = Duration::from_millis(150);
+/// Time in which a connection hands over the secrets of a handshake whose packets have come.
+const HANDED_OVER: Duration = Duration::from_millis(5);
+/// Bytes kept of a packet that is to be opened: all of the largest.
+const WHOLE_BYTES: u32 = 65_536;
 /// Memory for packets that are kept, bytes.
 const KEPT_BYTES_MAX: usize = 64 << 20;
 
@@ -52,25 +57,31 @@ pub struct Tapped {
 
 impl Tap {
     /// Captures all packets between this host and `server` from now on with this packet socket,
-    /// whatever CPU time that takes. The packets are kept if `keeper` gives the name of the program
-    /// that writes them.
+    /// whatever CPU time that takes. TLS is opened with `secrets`, which the connections hand over while
+    /// they are captured. The packets are kept, unopened, if `keeper` gives the name of the program that
+    /// writes them.
     ///
     /// # Errors The kernel refuses.
     pub fn whole(
         socket: OwnedFd,
         server: SocketAddr,
+        secrets: Option<&GrowingKeys>,
         keeper: Option<&str>,
     ) -> Result<Tap, LiveError> {
-        let watch = Watch::open(socket, &[server], false)?;
+        let watch = Watch::open(socket, &[server], false, secrets)?;
         Ok(Self::run(Watch { kept: keeper.map(encoder), ..watch }))
     }
 
     /// Captures a load on `addresses` with this packet socket, within a budget of CPU time; of a
-    /// large load, only part of the connections.
+    /// large load, only part of the connections. TLS is opened with `secrets`, as in [`Tap::whole`].
     ///
     /// # Errors The kernel refuses.
-    pub fn of_load(socket: OwnedFd, addresses: &[SocketAddr]) -> Result<Tap, LiveError> {
-        Ok(Self::run(Watch::open(socket, addresses, true)?))
+    pub fn of_load(
+        socket: OwnedFd,
+        addresses: &[SocketAddr],
+        secrets: Option<&GrowingKeys>,
+    ) -> Result<Tap, LiveError> {
+        Ok(Self::run(Watch::open(socket, addresses, true, secrets)?))
     }
 
     fn run(watch: Watch) -> Tap {
@@ -101,6 +112,8 @@ struct Watch {
     block: Block,
     /// The packets as pcapng, if they are kept.
     kept: Option<Encoder>,
+    /// The connections hand over secrets.
+    awaits_secrets: bool,
     /// `true` if the capture keeps within a budget.
     is_bounded: bool,
     began: Instant,
@@ -116,6 +129,7 @@ impl Watch {
         socket: OwnedFd,
         addresses: &[SocketAddr],
         is_bounded: bool,
+        secrets: Option<&GrowingKeys>,
     ) -> Result<Watch, LiveError> {
         let hosts: Vec<String> = addresses.iter().map(|it| it.ip().to_string()).collect();
         let port = addresses.first().map_or(0, SocketAddr::port);
@@ -125,16 +139,19 @@ impl Watch {
             interface: ANY.to_owned(),
             netns: Netns::own(),
             ends: ends.clone(),
-            snap_bytes: SNAP_BYTES,
+            // A record opens only as a whole.
+            snap_bytes: if secrets.is_some() { WHOLE_BYTES } else { SNAP_BYTES },
             ring_bytes: RING_BYTES,
             packet_socket: true,
         };
         let capture = Capture::on(socket, &wanted)?;
         let seed = RandomState::new().hash_one(0);
+        let keys = secrets.cloned().map(Keyring::Growing);
         let now = Instant::now();
         Ok(Watch {
             capture,
-            sliding: Sliding::new(Options { seed, ..Options::default() }, 1),
+            sliding: Sliding::new(Options { seed, keys, ..Options::default() }, 1),
+            awaits_secrets: secrets.is_some(),
             ends,
             block: Block::default(),
             kept: None,
@@ -173,6 +190,9 @@ impl Watch {
         while !done.load(Ordering::Relaxed) {
             self.capture.read(&mut self.block, LOOK)?;
             if !self.block.entries.is_empty() {
+                if self.awaits_secrets {
+                    thread::sleep(HANDED_OVER);
+                }
                 self.take();
             }
             if self.is_bounded && self.looked.elapsed() >= LOOK {

@@ -43,14 +43,13 @@ use crate::dns::{self, Lookup, Transport};
 use crate::filter::Filter;
 use crate::findings::{self, Floors, Tally, Worst};
 use crate::join::{Accounts, Datagrams, Joint, Sites};
-use crate::keys::Keys;
+use crate::keys::{Keyring, Keys};
 use crate::model::{Report, Window};
 use crate::quic::Carried;
 use crate::tcp::{Sink, Tracker};
 use crate::wire::quic::SHORT_MIN_BYTES;
 use crate::wire::{Datagram, FlowHasher, FlowKey, Packet, decode, protocol};
 use std::collections::HashSet;
-use std::sync::Arc;
 
 /// Number of shards, independent of the number of threads, which therefore does not affect the
 /// result.
@@ -79,7 +78,7 @@ pub struct Options {
     /// The captures show the same packets with other addresses.
     pub is_translated: bool,
     /// Secrets that open TLS connections; none of them is in the report.
-    pub keys: Option<Arc<Keys>>,
+    pub keys: Option<Keyring>,
     /// Disables the fast paths. The analysis takes longer and gives the same result; tests compare
     /// the two.
     pub disable_fast_path: bool,
@@ -94,7 +93,7 @@ impl Options {
     /// Opens TLS with the secrets of `keys` as well.
     pub fn add_keys(&mut self, keys: &Keys) {
         if !keys.is_empty() {
-            Arc::make_mut(self.keys.get_or_insert_default()).merge(keys);
+            self.keys.get_or_insert_default().merge(keys);
         }
     }
 

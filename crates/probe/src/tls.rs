@@ -17,8 +17,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, KeyLog, RootCertStore, SignatureScheme,
 };
+use tcpwhy_core::keys::GrowingKeys;
 
 /// Greatest number of sessions that are kept for resumption, for all servers together.
 const SESSIONS_MAX: usize = 256;
@@ -34,6 +35,8 @@ pub struct TlsOptions {
     pub resume: bool,
     /// The versions of HTTP that are offered by ALPN (RFC 7301).
     pub versions: HttpVersions,
+    /// Receives the secrets of all connections, for whom captures them; `None` if nobody does.
+    pub secrets: Option<GrowingKeys>,
 }
 
 impl Default for TlsOptions {
@@ -43,6 +46,7 @@ impl Default for TlsOptions {
             insecure: false,
             resume: true,
             versions: HttpVersions::default(),
+            secrets: None,
         }
     }
 }
@@ -109,11 +113,24 @@ pub fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, TlsError
     let verifier = verifier(options, provider)?;
     let mut config = builder.with_custom_certificate_verifier(verifier).with_no_client_auth();
     config.alpn_protocols = options.versions.alpn();
+    if let Some(secrets) = &options.secrets {
+        config.key_log = Arc::new(Log(secrets.clone()));
+    }
     config.resumption = match options.resume {
         true => Resumption::in_memory_sessions(SESSIONS_MAX),
         false => Resumption::disabled(),
     };
     Ok(Arc::new(config))
+}
+
+/// Hands the secrets of connections over as they come.
+#[derive(Debug)]
+struct Log(GrowingKeys);
+
+impl KeyLog for Log {
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        self.0.add(label, client_random, secret);
+    }
 }
 
 /// Returns the name for which the certificate of `host` has to be issued; for an address no SNI is

@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tcpwhy_core::experiment::shows_more;
+use tcpwhy_core::keys::GrowingKeys;
 use tcpwhy_core::model::{Report, units};
 use tcpwhy_core::report::Look;
 use tcpwhy_privileged::Helper;
@@ -187,7 +188,9 @@ pub fn run(
         let began = Instant::now();
         // A load on one connection shows nothing that single requests do not.
         let alone = alone.filter(|_| connections > 1);
-        let tap = alone.and_then(|_| tap(&opened.helper, subject.server, plan.connections));
+        let secrets = opened.tls.secrets.as_ref().filter(|_| subject.tls.is_some());
+        let tap =
+            alone.and_then(|_| tap(&opened.helper, subject.server, plan.connections, secrets));
         let outcome = generate(&plan, &AtomicBool::new(false), |_| ());
         let loaded = tap.map(|tap| tap.finish().report);
         let shows_more =
@@ -309,11 +312,16 @@ fn plan(
 }
 
 /// Starts a capture of a load; `None` if the kernel refuses it.
-fn tap(helper: &Helper, server: SocketAddr, connections: usize) -> Option<Tap> {
+fn tap(
+    helper: &Helper,
+    server: SocketAddr,
+    connections: usize,
+    secrets: Option<&GrowingKeys>,
+) -> Option<Tap> {
     let socket = helper.packet_socket().ok()?;
     let tap = match connections <= WHOLE_MAX {
-        true => Tap::whole(socket, server, None),
-        false => Tap::of_load(socket, &[server]),
+        true => Tap::whole(socket, server, secrets, None),
+        false => Tap::of_load(socket, &[server], secrets),
     };
     tap.ok()
 }

@@ -45,6 +45,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 use steps::{ExaminationStep, Steps};
 use tcpwhy_core::experiment::{add_load, unresolved, weigh};
+use tcpwhy_core::keys::GrowingKeys;
 use tcpwhy_core::model::experiment::Experiment;
 use tcpwhy_core::model::units::{counted, duration};
 use tcpwhy_core::model::{Cause, Class, Finding, Report, Role};
@@ -317,7 +318,7 @@ fn tell(
     let look = terminal::look(&asked_for.display, asked_for.all);
     let page = text::page(report, &beside.doctor, asked, &look);
     if let Some(bundle) = &opened.bundle {
-        let html = crate::page::of_packets(report, packets)?;
+        let html = crate::page::of_packets(report, packets, opened.tls.secrets.as_ref())?;
         let mut files = vec![
             ("report.json", document.as_bytes()),
             ("report.txt", page.as_bytes()),
@@ -361,7 +362,8 @@ impl Opened {
                     .map_err(|source| DoctorError::Body { path: path.to_owned(), source })?,
             },
         };
-        let tls = asked.trust.tls(asked.versions);
+        let secrets = Some(GrowingKeys::default());
+        let tls = TlsOptions { secrets, ..asked.trust.tls(asked.versions) };
         sandbox::confine_measuring(bundle.as_ref().map(|it| it.folder.as_fd()));
         Ok(Self { helper, body, tls, bundle })
     }
@@ -386,7 +388,8 @@ impl Bundle {
 fn open_tap(subject: &Subject, opened: &Opened, steps: &mut Steps) -> Option<Tap> {
     let keeper = opened.bundle.is_some().then_some("tcpwhy doctor");
     let socket = opened.helper.packet_socket();
-    match socket.and_then(|socket| Tap::whole(socket, subject.server, keeper)) {
+    let secrets = opened.tls.secrets.as_ref().filter(|_| subject.tls.is_some());
+    match socket.and_then(|socket| Tap::whole(socket, subject.server, secrets, keeper)) {
         Ok(tap) => Some(tap),
         Err(error) => {
             // It is refused again behind each redirect.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use tcpwhy_core::keys::GrowingKeys;
 use tcpwhy_live::LiveError;
 
 /// Interval at which sockets are read if packets are not captured.
@@ -24,13 +25,15 @@ pub enum Explainer {
 }
 
 impl Explainer {
-    /// Begins to observe connections to `addresses` with this packet socket. Also returns a note on
+    /// Begins to observe connections to `addresses` with this packet socket, and opens TLS with the
+    /// `secrets` that they hand over. Also returns a note on
     /// what cannot be observed and why.
     pub fn begin(
         socket: Result<OwnedFd, LiveError>,
         addresses: &[SocketAddr],
+        secrets: Option<&GrowingKeys>,
     ) -> (Explainer, Option<String>) {
-        match socket.and_then(|socket| Tap::of_load(socket, addresses)) {
+        match socket.and_then(|socket| Tap::of_load(socket, addresses, secrets)) {
             Ok(tap) => (Explainer::Packets(tap), None),
             Err(error) => {
                 let done = Arc::new(AtomicBool::new(false));

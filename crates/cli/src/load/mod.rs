@@ -69,8 +69,8 @@ pub fn run(asked: &Load) -> Result<ExitCode, Error> {
     let addresses = Addresses::choose(&addresses(asked)?, timeout, &Budget::none())
         .ok_or(PlanError::NoAddress)?;
     let notes = proxy::note(&asked.url).into_iter().chain(addresses.words()).collect();
-    let plan = plan(asked, given, addresses.connecting());
-    let explaining = explaining.begin(&plan);
+    let mut plan = plan(asked, given, addresses.connecting());
+    let explaining = explaining.begin(&mut plan);
     let mut bar = Bar::new(asked);
     let outcome = load::run(&plan, stop, |running| bar.tell(running));
     drop(bar);
@@ -207,14 +207,17 @@ impl Explaining {
 
 impl Prepared {
     #[cfg(target_os = "linux")]
-    fn begin(self, plan: &Plan) -> Explaining {
+    fn begin(self, plan: &mut Plan) -> Explaining {
         let Some(socket) = self.0 else { return Explaining { by: None, note: None } };
-        let (by, note) = explain::Explainer::begin(socket, &plan.addresses);
+        plan.tls.secrets =
+            (plan.target.scheme == tcpwhy_probe::Scheme::Https).then(Default::default);
+        let secrets = plan.tls.secrets.as_ref();
+        let (by, note) = explain::Explainer::begin(socket, &plan.addresses, secrets);
         Explaining { by: Some(by), note }
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn begin(self, _: &Plan) -> Explaining {
+    fn begin(self, _: &mut Plan) -> Explaining {
         let note = "causes are named on Linux only, where packets can be captured meanwhile";
         Explaining { note: self.is_wanted.then(|| note.to_owned()) }
     }

@@ -2,6 +2,7 @@
 
 use crate::args::{Display, Reporting, parse_duration, parse_percent};
 use clap::Args;
+use clap::builder::ArgPredicate;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -58,10 +59,16 @@ pub struct Watch {
     #[arg(long, value_name = "PERCENT", value_parser = parse_budget, default_value = "2%")]
     pub budget: Budget,
 
-    /// Number of bytes kept of each packet, from its IP header on
+    /// Number of bytes kept of each packet, from its IP header on; all where --keylog is given
     #[arg(long, value_name = "BYTES", default_value_t = tcpwhy_live::capture::SNAP_BYTES)]
+    #[arg(default_value_if("keylog", ArgPredicate::IsPresent, "65536"))]
     #[arg(value_parser = clap::value_parser!(u32).range(64..=65_536))]
     pub snaplen: u32,
+
+    /// Follow this key log, which a program writes where SSLKEYLOGFILE is set, and open TLS
+    /// connections made from now on; nothing of what they carry but kinds of requests is shown
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub keylog: Option<PathBuf>,
 
     /// Memory of the kernel's capture ring, as in 32M
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "32M")]

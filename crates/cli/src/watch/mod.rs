@@ -17,12 +17,14 @@ mod watcher;
 pub use args::{EXAMPLES, Watch};
 
 use crate::error::Error;
+use crate::keylog::FollowedLog;
 use crate::sandbox;
 use crate::terminal;
 use files::Files;
 use metrics::{Push, Server};
 use state::Reader;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use tap::Tap;
 use target::Target;
@@ -66,13 +68,18 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
     let ring = (asked.ring_size, asked.ring_files);
     let files = asked.write.as_deref().map(|folder| Files::open(folder, interface, ring));
     let files = files.transpose()?;
+    let followed = |path: &PathBuf| {
+        let path_words = || path.display().to_string();
+        FollowedLog::open(path).map_err(|source| Error::Open { path: path_words(), source })
+    };
+    let keylog = asked.keylog.as_ref().map(followed).transpose()?;
     let server = asked.metrics.map(Server::listen).transpose()?;
     let push = asked.otlp.as_deref().map(Push::to).transpose()?;
     let state = Reader::new(helper, asked.budget.0);
     let tap = Tap::new(&target.netns, &asked.interface, capture.means());
     let ending = process::watch_signals().map_err(tcpwhy_live::LiveError::Signals)?;
     let look = terminal::look(&asked.display, asked.all);
-    let mut watcher = Watcher::new(asked, target, capture, state, tap, look);
+    let mut watcher = Watcher::new(asked, target, capture, state, tap, look, keylog);
     sandbox::confine_watch(files.as_ref().map(|it| it.folder().as_fd()));
     watcher.keep(files);
     watcher.tell_metrics(server, push);

@@ -12,13 +12,16 @@ use super::tap::Tap;
 use super::target::Target;
 use super::view::{Ended, Fixed};
 use crate::error::Error;
+use crate::keylog::FollowedLog;
 use crate::output;
 use crate::terminal;
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 use tcpwhy_core::capture::{Block, InputSummary};
+use tcpwhy_core::keys::Keyring;
 use tcpwhy_core::model::Report;
 use tcpwhy_core::pipeline::{Options, Sliding};
 use tcpwhy_core::report::{Look, text};
@@ -33,6 +36,8 @@ const KEYS: Duration = Duration::from_millis(50);
 /// After the share of captured connections was reduced, frames of the others still arrive for this
 /// time: the ring holds them for up to 64 ms, and frames of other processors are waited for.
 const UNDER_WAY: Duration = Duration::from_millis(500);
+/// Time in which a program writes the secrets of a handshake whose frames have come.
+const WRITTEN: Duration = Duration::from_millis(5);
 /// How long the last report waits for the last reading of the sockets' state.
 const STATE_WAIT: Duration = Duration::from_secs(2);
 
@@ -86,6 +91,8 @@ pub struct Watcher<'a> {
     report_cpu_max: Duration,
     state: Reader,
     output: Output,
+    /// The key log that is followed.
+    keylog: Option<FollowedLog>,
     block: Block,
     files: Option<Files>,
     cuts: Cuts,
@@ -124,11 +131,13 @@ impl<'a> Watcher<'a> {
         state: Reader,
         tap: Tap,
         look: Look,
+        keylog: Option<FollowedLog>,
     ) -> Self {
         let intervals = asked.window.div_ceil(asked.interval).max(1) as usize;
         let options = Options {
             show_values: asked.show_values,
             all: asked.all,
+            keys: keylog.as_ref().map(|log| Keyring::Growing(log.secrets())),
             // A random seed that only this system knows: somebody who sends packets must not know
             // which flows have the same hash.
             seed: RandomState::new().hash_one(0),
@@ -157,6 +166,7 @@ impl<'a> Watcher<'a> {
             report_cpu_max: interval.mul_f64(asked.budget.0.map_or(0.0, |it| it * REPORTS_PART)),
             state,
             output,
+            keylog,
             block: Block::default(),
             files: None,
             cuts: Cuts::default(),
@@ -249,11 +259,22 @@ impl<'a> Watcher<'a> {
         if self.block.entries.is_empty() {
             return;
         }
+        self.read_keys();
         self.sliding.take(&self.block);
         self.kept += self.block.entries.len() as u64;
         self.frames.add(self.block.entries.len() as f64, self.share);
         let said = self.files.as_mut().and_then(|files| files.take(&self.block));
         said.into_iter().for_each(|text| self.note(text));
+    }
+
+    /// Reads the secrets of the handshakes whose frames were read.
+    fn read_keys(&mut self) {
+        let Some(keylog) = &mut self.keylog else { return };
+        thread::sleep(WRITTEN);
+        if let Err(error) = keylog.read() {
+            self.keylog = None;
+            self.note(format!("the key log is not followed any more: {error}"));
+        }
     }
 
     /// Checks the budget, the interface and the process.

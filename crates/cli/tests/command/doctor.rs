@@ -2,6 +2,7 @@
 
 pub mod http2;
 mod outside;
+mod own_keys;
 mod servers;
 mod traffic;
 

@@ -15,6 +15,7 @@ use tcpwhy_live::privileges;
 use tcpwhy_testing::Folder;
 
 mod behind;
+mod followed_keys;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod keys;
 mod parts;

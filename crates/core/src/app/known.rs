@@ -5,11 +5,11 @@ use super::exchanges::RequestFlags;
 use super::http_header::Header;
 use super::kind::Label;
 use super::mark::{Extent, Stated};
-use crate::keys::Keys;
+use crate::keys::Keyring;
 use crate::wire::{BySide, Side};
 use memchr::memmem::Finder;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 /// Maximum number of headers kept. They are shared by all connections of a shard, so memory does
 /// not grow with connections.
@@ -54,7 +54,7 @@ pub(super) struct KnownHeader {
 #[derive(Clone, Default)]
 pub struct KnownHeaders {
     /// Secrets of TLS connections, if there are any.
-    pub keys: Option<Arc<Keys>>,
+    pub keys: Option<Keyring>,
     slots: Vec<Option<Box<KnownHeader>>>,
     /// For each side, the slot of the header kept last.
     last: BySide<Slot>,

@@ -7,14 +7,13 @@ use super::rungs::{Drawing, Rung, sender};
 use crate::capture::FrameId;
 use crate::graph::Graph;
 use crate::join::Sites;
-use crate::keys::Keys;
+use crate::keys::Keyring;
 use crate::model::{ConnectionReport, Ledger, LookupReport, Reassigned, Slice, Window};
 use crate::pipeline::Options;
 use crate::report::{Ladder, LadderStep};
 use crate::tcp::{Account, Connection, Exchange, Shared, Sink};
 use crate::wire::{Endpoint, FlowKey, IcmpError, Segment};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Greatest number of segments kept; a longer connection is drawn up to there.
 const RUNGS_MAX: usize = 1 << 18;
@@ -48,7 +47,7 @@ pub(crate) struct Followed {
     rungs: Vec<Rung>,
     shared: Shared,
     window: Window,
-    keys: Option<Arc<Keys>>,
+    keys: Option<Keyring>,
     exchanges: Exchanges,
     graph: Option<Graph>,
     /// Decisions are logged.

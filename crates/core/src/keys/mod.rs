@@ -13,12 +13,14 @@
 mod log;
 mod protection;
 mod quic;
+mod ring;
 mod schedule;
 mod secret;
 mod suite;
 
 pub use protection::{HEADER_BYTES, PlainRecord, Protection, Tls12};
 pub use quic::{InitialKeys, OpenedPacket, PacketKeys, QuicVersion};
+pub use ring::{GrowingKeys, Keyring};
 pub use secret::Secret;
 pub use suite::{Suite, Version};
 

@@ -2,7 +2,7 @@
 
 use crate::app::KnownHeaders;
 use crate::judge::Gap;
-use crate::keys::Keys;
+use crate::keys::Keyring;
 use crate::model::Window;
 use crate::tcp::early::EarlyBytes;
 use crate::tcp::timeline::Marks;
@@ -33,14 +33,14 @@ pub struct Shared {
 impl Shared {
     /// Creates the state for connections of which only what happens in `window` is reported, and whose
     /// TLS `keys` open.
-    pub fn limited_to(window: Window, keys: Option<Arc<Keys>>) -> Self {
+    pub fn limited_to(window: Window, keys: Option<Keyring>) -> Self {
         let mut shared = Self { window, ..Self::default() };
         shared.open_tls_with(keys);
         shared
     }
 
     /// Opens TLS connections with `keys`, if there are any.
-    pub fn open_tls_with(&mut self, keys: Option<Arc<Keys>>) {
+    pub fn open_tls_with(&mut self, keys: Option<Keyring>) {
         self.known.keys = keys.filter(|keys| !keys.is_empty());
     }
 }

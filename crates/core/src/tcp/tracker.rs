@@ -3,7 +3,7 @@
 mod closed;
 
 use crate::capture::FrameId;
-use crate::keys::Keys;
+use crate::keys::Keyring;
 use crate::model::Window;
 use crate::tcp::connection::{Connection, End};
 use crate::tcp::early::EarlyBytes;
@@ -13,7 +13,6 @@ use crate::wire::{FlowKey, IcmpError, Segment};
 use closed::{Closed, ClosedMatch, Due, Kept, Over};
 use hashbrown::HashTable;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// A connection without a completed handshake, or of which one side has sent a packet or two, is
 /// dropped after this many others of the shard have begun, so that a flood does not fill memory.
@@ -74,7 +73,7 @@ impl Tracker {
     }
 
     /// Opens TLS connections with `keys`, if there are any.
-    pub fn open_tls_with(&mut self, keys: Option<Arc<Keys>>) {
+    pub fn open_tls_with(&mut self, keys: Option<Keyring>) {
         self.shared.open_tls_with(keys);
     }
 

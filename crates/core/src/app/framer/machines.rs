@@ -11,9 +11,8 @@ use crate::app::protocol::Protocol;
 use crate::app::redis::Redis;
 use crate::app::sniff::Sniffer;
 use crate::app::tls::{Inside, Tls};
-use crate::keys::Keys;
+use crate::keys::Keyring;
 use crate::wire::Side;
-use std::sync::Arc;
 
 impl Framer {
     /// Returns the parser of `protocol`, which begins with `message`, as far as it is in this push.
@@ -53,7 +52,7 @@ impl Framer {
     }
 
     /// Returns the state of what TLS carries on this connection.
-    fn inside(&self, keys: &Arc<Keys>) -> Inside {
-        Inside::new(Arc::clone(keys), Self::new(self.server_port, false))
+    fn inside(&self, keys: &Keyring) -> Inside {
+        Inside::new(keys.clone(), Self::new(self.server_port, false))
     }
 }

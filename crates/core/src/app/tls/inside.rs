@@ -16,10 +16,11 @@ use super::{APPLICATION_DATA, HANDSHAKE, HEADER_BYTES};
 use crate::app::exchanges::Feed;
 use crate::app::framer::Framer;
 use crate::app::hello::{ServerHello, client_random};
-use crate::keys::{Keys, Label, PlainRecord, Protection, Random, Secrets, Suite, Tls12, Version};
+use crate::keys::{
+    Keyring, Label, PlainRecord, Protection, Random, Secrets, Suite, Tls12, Version,
+};
 use crate::wire::{BySide, Side};
 use std::ops::Range;
-use std::sync::Arc;
 use zeroize::Zeroize;
 
 /// Types of handshake messages that change keys (RFC 8446 §4).
@@ -120,7 +121,7 @@ impl Drop for Direction {
 /// A connection whose secrets are known, or may be once its hellos have passed.
 #[derive(Clone)]
 pub(in crate::app) struct Inside {
-    keys: Arc<Keys>,
+    keys: Keyring,
     client_random: Option<Random>,
     server_hello: Option<ServerHello>,
     suite: Option<Suite>,
@@ -133,7 +134,7 @@ pub(in crate::app) struct Inside {
 
 impl Inside {
     /// Creates the state for a connection whose ClientHello follows. `framer` gets its content.
-    pub fn new(keys: Arc<Keys>, framer: Framer) -> Self {
+    pub fn new(keys: Keyring, framer: Framer) -> Self {
         Self {
             keys,
             client_random: None,
@@ -251,8 +252,10 @@ impl Inside {
         match from {
             Side::Client if self.client_random.is_none() => {
                 let random = client_random(body).ok_or(Opening::NoHandshake)?;
-                self.keys.get(&random).ok_or(Opening::NoKey)?;
                 self.client_random = Some(random);
+                if !self.keys.grows() {
+                    self.secrets().ok_or(Opening::NoKey)?;
+                }
             }
             Side::Server if self.server_hello.is_none_or(|hello| hello.is_retry) => {
                 let hello = ServerHello::read(body).ok_or(Opening::NoHandshake)?;
@@ -260,6 +263,7 @@ impl Inside {
                 if !hello.is_retry {
                     self.suite = Some(suite_of(&hello).ok_or(Opening::Suite)?);
                     if hello.is_tls13 {
+                        self.secrets().ok_or(Opening::NoKey)?;
                         self.advance(Side::Server, Epoch::Handshake);
                     }
                 }
@@ -269,8 +273,8 @@ impl Inside {
         Ok(())
     }
 
-    fn secrets(&self) -> Option<&Secrets> {
-        self.keys.get(self.client_random.as_ref()?)
+    fn secrets(&self) -> Option<Secrets> {
+        self.keys.secrets(self.client_random.as_ref()?)
     }
 
     /// Returns the protections that `from` may use in `epoch`: one, or none if no secret is known. The
@@ -292,7 +296,7 @@ impl Inside {
                 let server_random = &hello.random;
                 let encrypt_then_mac = hello.has_encrypt_then_mac;
                 let of = Tls12 { client_random, server_random, encrypt_then_mac };
-                Protection::tls12(suite, secrets, of, from == Side::Client).into_iter().collect()
+                Protection::tls12(suite, &secrets, of, from == Side::Client).into_iter().collect()
             }
             (_, _, None) => Vec::new(),
             (_, _, Some(secret)) if epoch == Epoch::Early => {
