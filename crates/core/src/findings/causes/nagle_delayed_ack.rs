@@ -32,7 +32,9 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if gap.sender == Side::Client && scene.exchange.asked_to_continue {
         proof.add_fact("expectation", Fact::Text("`Expect: 100-continue`".into()));
     }
-    let flight_end = match gap.last_small {
+    // A frame of several segments that offload joined ends with a small one, and is not small itself.
+    let joined = gap.smss > 0 && u64::from(gap.last.payload_bytes) >= gap.smss;
+    let flight_end = match gap.last_small && !joined {
         true if apart => "said_before",
         true => "flight_end",
         false if gap.flight.small_acked => "flight_rest",
