@@ -34,8 +34,9 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     }
     // A frame of several segments that offload joined ends with a small one, and is not small itself.
     let joined = gap.smss > 0 && u64::from(gap.last.payload_bytes) >= gap.smss;
-    let flight_end = match gap.last_small && !joined {
+    let flight_end = match gap.last_small {
         true if apart => "said_before",
+        true if joined => "full_flight_end",
         true => "flight_end",
         false if gap.flight.small_acked => "flight_rest",
         false => "full_flight_end",
