@@ -6,6 +6,7 @@ use crate::judge::Leg;
 use crate::judge::thresholds::{
     ALIKE_PART, DELAYED_ACK_MIN_NS, FEW_SEGMENTS, RATE_MARGIN_PART, RTO_INITIAL_NS,
 };
+use crate::model::Sighting;
 use crate::tcp::connection::at_end::owes_request;
 use crate::tcp::connection::blocked::take_ack;
 use crate::tcp::connection::place::near;
@@ -15,7 +16,7 @@ use crate::tcp::path::Path;
 use crate::tcp::sender::{Near, Sender, reports_hole};
 use crate::tcp::shared::Shared;
 use crate::tcp::thresholds::{ACK_WITHIN_NS, DELAYED_ACK_MAX_NS, DELAYED_ACK_NS, LINUX_TTL};
-use crate::tcp::timeline::Timeline;
+use crate::tcp::timeline::{At, Timeline};
 use crate::wire::{Segment, Side, TcpFlags};
 
 impl Connection {
@@ -104,7 +105,9 @@ impl Connection {
                 reader.push(side, bytes, missing, end);
             });
         });
-        let at = self.at(sender, segment);
+        // The frame that shows these bytes is their receiver's.
+        let seen = Sighting::of(sender.peer(), segment);
+        let at = At { seen, ..self.at(sender, segment) };
         self.timeline.apply(&shared.marks, sender, at, &mut self.setup);
     }
 }
