@@ -76,12 +76,12 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
         reached,
         distances,
         isolated,
+        unwaited: unwaited(&lookups),
     };
-    let unwaited = unwaited(&lookups);
     lookups.retain(|lookup| {
         let is_chance = is_single_timeout(lookup)
             && !lookup.is_abandoned
-            && unwaited.contains(&lookup.queries[0].server);
+            && known.unwaited.contains(&lookup.queries[0].server);
         if is_chance && in_window(lookup) {
             match is_unheard(lookup, &known, tally) {
                 true => tally.notes.count_unanswered(),
@@ -257,6 +257,8 @@ struct ResolverBehaviour {
     distances: Distances,
     /// Clients to which nothing came at all, with the number of resolvers that they queried.
     isolated: HashMap<[u8; 16], u64>,
+    /// Servers whose silence most clients do not wait for.
+    unwaited: HashSet<Endpoint>,
 }
 
 /// Returns the clients that queried several resolvers, none of which answered (nor did its host by
@@ -304,10 +306,11 @@ fn is_unheard(lookup: &Lookup, known: &ResolverBehaviour, tally: &Tally) -> bool
 }
 
 /// Returns whether the client neither repeated the only query of the look-up nor did anything else when its
-/// wait could end.
-fn is_end_unknown(lookup: &Lookup) -> bool {
+/// wait could end, or did so by chance: what it began does not depend on an answer that never came.
+fn is_end_unknown(lookup: &Lookup, known: &ResolverBehaviour) -> bool {
     let is_estimated = lookup.estimated_end_ns == Some(lookup.end_ns) || lookup.unseen_ns > 0;
-    lookup.is_abandoned && is_estimated
+    let is_chance = is_single_timeout(lookup) && known.unwaited.contains(&lookup.queries[0].server);
+    lookup.is_abandoned && (is_estimated || is_chance)
 }
 
 /// Returns whether the only query of the look-up got no answer.
@@ -450,7 +453,7 @@ fn add_as_exchange(lookup: &Lookup, known: &ResolverBehaviour, tally: &mut Tally
             return;
         }
         // Nothing shows how long anybody waited.
-        LookupOutcome::Timeout if is_end_unknown(lookup) => {
+        LookupOutcome::Timeout if is_end_unknown(lookup, known) => {
             tally.notes.count_unanswered_lookup();
             return;
         }

@@ -37,6 +37,7 @@ mod lossy_access;
 mod mute_hosts;
 mod nested;
 mod notes;
+mod numbers;
 mod opened;
 mod overflow;
 pub mod prediction;
@@ -69,8 +70,9 @@ pub use causes::slow_start::INITCWND;
 pub use confidence::{cases, judged, of_many as confidence_of};
 pub use floors::{Floors, share_of};
 pub use lookups::link;
+pub use numbers::Numbers;
 pub use quic::add_handshakes;
-pub use stamps::{Stamps, are_made_up};
+pub use stamps::{Stamps, are_made_up, says_made_up};
 pub use tally::Tally;
 pub use texts::{IntoFact, Table, in_words, row, say, template, term};
 pub use words::{

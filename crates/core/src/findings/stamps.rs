@@ -1,12 +1,21 @@
 //! Captures whose times were not measured: a program that writes one often stamps the frames at
-//! equal distances, or all with the same time. Nothing about durations follows from it.
+//! equal distances, or all with the same time. Nothing about durations follows from it. Where a program
+//! wrote the packets themselves ([`Numbers`](super::Numbers)), nothing about losses does either.
 
 use crate::findings::thresholds::{EVEN_FRAMES_MIN, EVEN_SHORT_FRAMES_MIN};
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
-use crate::model::{Cause, Fact, Ledger, Observation, Owner, Reassigned, Report, Slice};
+use crate::model::{Cause, Fact, Ledger, Observation, Owner, Reassigned, Report, Slice, Vantage};
 
-/// Id of the observation.
-const ID: &str = "made_up_times";
+/// Ids of the observations.
+const TIMES: &str = "made_up_times";
+const PACKETS: &str = "made_up_packets";
+
+/// Failures that the content of packets states, whoever sent them.
+const STATED: [Cause; 2] = [Cause::ErrorResponses, Cause::DnsFailure];
+
+/// Observations of what packets contain, whoever sent them.
+const CONTAINED: [&str; 5] =
+    ["damaged_packets", "truncated_headers", "truncated_payload", "ip_fragments", "tunnels"];
 
 /// Number of distances that may differ from the others in any case: two captures that were joined.
 const EXCEPTIONS_MAX: u64 = 1;
@@ -117,11 +126,15 @@ impl Stamps {
     }
 
     /// Removes what depends on times from `report` if they were made up, and says so. Failures that
-    /// a protocol shows stay, and floods, whose SYNs are counted.
-    pub fn settle(&self, report: &mut Report) {
-        let Some(distance_ns) = self.made_up_ns() else { return };
-        let is_counted = |cause: Cause| cause.makes_exchanges_fail() || cause == Cause::SynFlood;
-        report.findings.retain(|finding| is_counted(finding.cause));
+    /// a protocol shows stay, and floods, whose SYNs are counted. If a program wrote the packets as well,
+    /// only failures that their content states do.
+    pub fn settle(&self, is_written: bool, report: &mut Report) {
+        let Some(distance_ns) = self.made_up_ns().or(is_written.then_some(0)) else { return };
+        let is_shown = |cause: Cause| match is_written {
+            true => STATED.contains(&cause),
+            false => cause.makes_exchanges_fail() || cause == Cause::SynFlood,
+        };
+        report.findings.retain(|finding| is_shown(finding.cause));
         report.slowest.iter_mut().for_each(|exchange| exchange.cause = None);
         for connection in &mut report.connections {
             connection.lost_ns = 0;
@@ -136,17 +149,28 @@ impl Stamps {
             unknown.add(Owner::Unknown, ledger.total_ns());
             *ledger = unknown;
         }
-        // No interface joined segments that a program wrote.
-        report.observations.retain(|it| it.id != "super_packets");
-        let apart = (distance_ns > 0).then_some(("distance_ns", Fact::Ns(distance_ns)));
-        let facts = apart.into_iter().collect();
-        report.observations.push(Observation { id: ID, facts, frames: Vec::new() });
+        let (id, facts) = if is_written {
+            report.observations.retain(|it| CONTAINED.contains(&it.id));
+            report.totals.vantage = Vantage::Unknown;
+            (PACKETS, Vec::new())
+        } else {
+            // No interface joined segments that a program wrote.
+            report.observations.retain(|it| it.id != "super_packets");
+            let apart = (distance_ns > 0).then_some(("distance_ns", Fact::Ns(distance_ns)));
+            (TIMES, apart.into_iter().collect())
+        };
+        report.observations.push(Observation { id, facts, frames: Vec::new() });
     }
 }
 
 /// Returns whether the times of the capture were made up.
 pub fn are_made_up(report: &Report) -> bool {
-    report.observations.iter().any(|observation| observation.id == ID)
+    report.observations.iter().any(says_made_up)
+}
+
+/// Returns whether the observation says so.
+pub fn says_made_up(observation: &Observation) -> bool {
+    [TIMES, PACKETS].contains(&observation.id)
 }
 
 #[cfg(test)]

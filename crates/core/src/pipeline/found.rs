@@ -88,7 +88,7 @@ impl Found {
         report.totals.segments = self.segments;
         findings::add_handshakes(self.handshakes, &window, &mut self.tally);
         findings::link(self.lookups, &window, &mut self.tally);
-        let Overview { counts, stamps, first_ns, last_ns } = &mut self.overview;
+        let Overview { counts, stamps, numbers, first_ns, last_ns } = &mut self.overview;
         counts.merge(&observed.joined.errors);
         report.observations.extend(observed.joined.observation());
         let copy = observed.copy.and_then(|it| it.observation(self.copies));
@@ -107,7 +107,7 @@ impl Found {
         });
         report.settled = options.log_settling.then(Vec::new);
         findings::assemble(self.tally, &options.floors, &mut report);
-        stamps.settle(&mut report);
+        stamps.settle(numbers.are_made_up(), &mut report);
         report.observations.extend(addresses::observations(&observed.doubles, &report.findings));
         report
     }

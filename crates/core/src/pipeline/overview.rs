@@ -2,7 +2,7 @@
 
 use super::Batch;
 use crate::capture::Block;
-use crate::findings::Stamps;
+use crate::findings::{Numbers, Stamps};
 use crate::wire::DecodeCounts;
 
 /// Counts and times of all frames of a part of the input.
@@ -10,6 +10,7 @@ use crate::wire::DecodeCounts;
 pub(crate) struct Overview {
     pub counts: DecodeCounts,
     pub stamps: Stamps,
+    pub numbers: Numbers,
     /// Capture time of the earliest block's first frame, ns; `None` if there is no frame.
     pub first_ns: Option<u64>,
     /// Capture time of the latest frame, ns.
@@ -20,6 +21,7 @@ impl Overview {
     /// Adds the frames of a block.
     pub fn take(&mut self, batch: &Batch, block: &Block) {
         self.stamps.take(block.entries.iter().map(|entry| entry.time_ns));
+        self.numbers.take(batch.decoded().iter());
         self.counts.merge(&batch.counts);
         self.span(batch.first_ns, batch.last_ns);
     }
@@ -29,6 +31,7 @@ impl Overview {
     pub fn merge(&mut self, other: &Self) {
         self.counts.merge(&other.counts);
         self.stamps = other.stamps;
+        self.numbers.merge(&other.numbers);
         self.span(other.first_ns, other.last_ns);
     }
 

@@ -16,7 +16,7 @@ use super::phrases::{self, Phrases};
 use super::style::{Look, Paint};
 use crate::findings;
 use crate::findings::term;
-use crate::model::{Finding, Language, Report, Vantage, units};
+use crate::model::{Finding, Language, Observation, Report, Vantage, units};
 use crate::say;
 use crate::wire::DecodeError;
 use finding::{class, culprit};
@@ -153,6 +153,17 @@ fn captured_at(vantage: Vantage) -> Option<&'static str> {
 /// Writes the limits of the report, before its findings.
 fn limits(page: &mut Page<'_>, report: &Report) {
     let language = page.look.language;
+    // What is left to say of times means little then.
+    let (made_up, others): (Vec<_>, Vec<_>) =
+        report.observations.iter().partition(|it| findings::says_made_up(it));
+    let warn = |page: &mut Page<'_>, observations: &[&Observation]| {
+        for observation in observations {
+            if let (true, text) = phrases::observation(observation, language) {
+                page.warning(&text);
+            }
+        }
+    };
+    warn(page, &made_up);
     for input in &report.inputs {
         for problem in &input.problems {
             let text = format!("{} {problem}", input.path);
@@ -177,11 +188,7 @@ fn limits(page: &mut Page<'_>, report: &Report) {
         let kinds = kinds.join(language.glue().comma);
         page.warning(&say!(language, "malformed", count = errors, kinds));
     }
-    for observation in &report.observations {
-        if let (true, text) = phrases::observation(observation, language) {
-            page.warning(&text);
-        }
-    }
+    warn(page, &others);
 }
 
 /// Writes one line per finding before the details, if there are several.

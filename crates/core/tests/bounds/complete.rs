@@ -9,7 +9,7 @@ const TABLES: [&str; 7] =
     ["HashMap<", "BTreeMap<", "BTreeSet<", "VecDeque<", "HashSet<", "HashTable<", "Queue<"];
 
 /// Files of tables and bounds, with the generator of [`crate::all`] that fills them.
-const FILLED: [(&str, &str); 70] = [
+const FILLED: [(&str, &str); 71] = [
     ("app/calls.rs", "modbus: calls (client)"),
     ("app/exchanges.rs", "http: requests, none answered"),
     ("app/flow_control.rs", "http2: grants (client)"),
@@ -39,6 +39,7 @@ const FILLED: [(&str, &str); 70] = [
     ("findings/legs.rs", "single requests"),
     ("findings/lookups.rs", "answered look-ups without end"),
     ("findings/mute_hosts.rs", "SYNs to many servers"),
+    ("findings/numbers.rs", "SYNs to many servers"),
     ("findings/overflow.rs", "SYN-ACKs"),
     ("findings/retries.rs", "reset between many hosts"),
     ("findings/settling.rs", "closed at many servers"),
