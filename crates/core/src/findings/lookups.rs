@@ -6,11 +6,13 @@
 //! separate exchange with the resolver.
 
 mod held;
+mod unwaited;
 
 use crate::app::Protocol;
 use crate::dns::thresholds::{SEQUEL_MAX_NS, SLOW_MIN_NS};
 use crate::dns::{DNS_PORT, Lookup, LookupOutcome, Query};
 use crate::findings::asked::FirstAnswers;
+use crate::findings::by_name::{self, ByName};
 use crate::findings::causes::lookup::{
     self, LookupRules, LookupScene, OtherQueries, ServerBehaviour,
 };
@@ -25,6 +27,7 @@ use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Cause, Culprit, Ledger, Outcome as Ended, Owner, Role, Window};
 use crate::wire::{Endpoint, Side};
 use held::{Held, held_up_answer, held_up_server, servers_by_host};
+use unwaited::Unwaited;
 use std::collections::{HashMap, HashSet};
 
 /// Joins look-ups with the exchanges that they delayed, and adds up their cost in `window`.
@@ -37,6 +40,7 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     let (answering, forwarded) = (answering(&lookups), Forwarded::of(&lookups));
     let (asked, fastest_ns) = (FirstAnswers::of(&lookups), fastest(&lookups));
     note_udp_answers(&lookups, tally);
+    let by_name = by_name::of(&lookups);
     asked.compare_first_with_first(&mut lookups);
     let slowest_ns = slowest(&lookups);
     let iterative = lookups.iter().filter(|it| it.is_of_tool()).flat_map(|it| &it.queries);
@@ -76,12 +80,11 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
         reached,
         distances,
         isolated,
-        unwaited: unwaited(&lookups),
+        unwaited: Unwaited::of(&lookups),
+        by_name,
     };
     lookups.retain(|lookup| {
-        let is_chance = is_single_timeout(lookup)
-            && !lookup.is_abandoned
-            && known.unwaited.contains(&lookup.queries[0].server);
+        let is_chance = !lookup.is_abandoned && known.unwaited.has(lookup);
         if is_chance && in_window(lookup) {
             match is_unheard(lookup, &known, tally) {
                 true => tally.notes.count_unanswered(),
@@ -257,8 +260,9 @@ struct ResolverBehaviour {
     distances: Distances,
     /// Clients to which nothing came at all, with the number of resolvers that they queried.
     isolated: HashMap<[u8; 16], u64>,
-    /// Servers whose silence most clients do not wait for.
-    unwaited: HashSet<Endpoint>,
+    unwaited: Unwaited,
+    /// Servers whose answers the names decide.
+    by_name: HashMap<Endpoint, ByName>,
 }
 
 /// Returns the clients that queried several resolvers, none of which answered (nor did its host by
@@ -309,24 +313,7 @@ fn is_unheard(lookup: &Lookup, known: &ResolverBehaviour, tally: &Tally) -> bool
 /// wait could end, or did so by chance: what it began does not depend on an answer that never came.
 fn is_end_unknown(lookup: &Lookup, known: &ResolverBehaviour) -> bool {
     let is_estimated = lookup.estimated_end_ns == Some(lookup.end_ns) || lookup.unseen_ns > 0;
-    let is_chance = is_single_timeout(lookup) && known.unwaited.contains(&lookup.queries[0].server);
-    lookup.is_abandoned && (is_estimated || is_chance)
-}
-
-/// Returns whether the only query of the look-up got no answer.
-fn is_single_timeout(lookup: &Lookup) -> bool {
-    lookup.outcome == LookupOutcome::Timeout && lookup.queries.len() == 1
-}
-
-/// Returns the servers at which most look-ups with one query and no answer were abandoned. Where a client
-/// begins something else within the time of a resolver's timer after such a query, that is chance there.
-fn unwaited(lookups: &[Lookup]) -> HashSet<Endpoint> {
-    let mut all: HashMap<Endpoint, [u64; 2]> = HashMap::new();
-    for lookup in lookups.iter().filter(|it| is_single_timeout(it)) {
-        all.entry(lookup.queries[0].server).or_default()[usize::from(lookup.is_abandoned)] += 1;
-    }
-    let is_unwaited = |&(_, [waited, abandoned]): &(Endpoint, [u64; 2])| abandoned > waited;
-    all.into_iter().filter(is_unwaited).map(|(server, _)| server).collect()
+    lookup.is_abandoned && (is_estimated || known.unwaited.has(lookup))
 }
 
 /// Number of queries of a type that each server answered.
@@ -528,7 +515,7 @@ fn attribute(
                 let endpoint = Endpoint { address: lookup.client, port: 0 };
                 Culprit { role: Role::Network, endpoint }
             }
-            None => culprit(rules, lookup, upstream.unwrap_or(query), answering),
+            None => culprit(rules, lookup, upstream.unwrap_or(query), known),
         };
         let key = Key { cause, sender: Side::Client, server, culprit };
         let cost = tally.causes.at(&key);
@@ -547,6 +534,7 @@ fn attribute(
             resolvers_if_isolated,
             is_measured: fair_ns.is_some(),
             is_reached: known.reached.contains(&query.server),
+            by_name: known.by_name.get(&query.server).copied(),
         };
         let scene = LookupScene { lookup, query, known: &known };
         let instance = lookup::instance(&scene, (cause, ns));
@@ -570,9 +558,16 @@ fn answers(query: &Query, answering: &Answering) -> u64 {
 }
 
 /// Returns the party that has to change something if `query` shows the cause.
-fn culprit(rules: &LookupRules, lookup: &Lookup, query: &Query, answering: &Answering) -> Culprit {
+fn culprit(
+    rules: &LookupRules,
+    lookup: &Lookup,
+    query: &Query,
+    known: &ResolverBehaviour,
+) -> Culprit {
     let is_local = query.server.ip().is_loopback() || query.server.address == lookup.client;
-    let server = ServerBehaviour { is_local, answers: answers(query, answering) > 0 };
+    let answers = answers(query, &known.answering) > 0;
+    let has_chosen = query.is_silent() && known.by_name.contains_key(&query.server);
+    let server = ServerBehaviour { is_local, answers: answers && !has_chosen };
     let role = (rules.role)(query, server);
     let client = Endpoint { address: lookup.client, port: 0 };
     Culprit { role, endpoint: if role == Role::Client { client } else { query.server } }

@@ -11,6 +11,7 @@ mod asked;
 mod assemble;
 mod attempts;
 mod blocked;
+mod by_name;
 mod buffer_limits;
 pub(crate) mod causes;
 mod client_isolated;

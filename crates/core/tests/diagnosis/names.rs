@@ -250,14 +250,16 @@ fn unrepeated(pauses_ms: &[u64], ends_well: bool) -> Report {
 }
 
 /// Of several queries that nobody repeats, one is followed by another look-up within the time of a resolver's
-/// timer.
+/// timer, or just when that ends.
 #[test]
 fn a_look_up_that_follows_one_of_several_unanswered_queries_ends_no_wait() {
-    let report = unrepeated(&[20_000, 2_000, 20_000, 20_000, 20_000], true);
-    assert!(report.findings.is_empty(), "{:#?}", report.findings);
-    assert_eq!(report.totals.wall_ns, 20 * MS);
-    let said = said(&report);
-    assert!(said.contains("5 DNS queries have no answer"), "{said}");
+    for pause_ms in [2_000, 5_000] {
+        let report = unrepeated(&[20_000, pause_ms, 20_000, 20_000, 20_000], true);
+        assert!(report.findings.is_empty(), "{:#?}", report.findings);
+        assert_eq!(report.totals.wall_ns, 20 * MS);
+        let said = said(&report);
+        assert!(said.contains("5 DNS queries have no answer"), "{said}");
+    }
 }
 
 /// Negative twin: at this server clients mostly go on within that time, so that they waited.
@@ -465,4 +467,50 @@ fn a_host_that_says_that_its_port_is_closed_has_answered_no_query() {
         traffic.datagram(MS, (RESOLVER, CLIENT), &message(ANSWER, Some(SERVER)));
     });
     assert_eq!(answered, Role::Network);
+}
+
+/// Four names that are each asked four times in vain, and others in between that are answered at once; the last
+/// repeat of the last name is answered if `recovers`.
+fn asked_by_name(recovers: bool) -> Report {
+    let mut traffic = Traffic::default();
+    let named = |flags, address, letter: u8| {
+        let mut bytes = message(flags, address);
+        bytes[13] = letter;
+        bytes
+    };
+    for name in b'a'..b'e' {
+        for again in 0..4 {
+            traffic.datagram(2_000 * MS, (CLIENT, RESOLVER), &named(QUERY, None, name));
+            if recovers && (name, again) == (b'd', 3) {
+                let answer = named(ANSWER, Some(SERVER), name);
+                traffic.datagram(20 * MS, (RESOLVER, CLIENT), &answer);
+            }
+            let other = b'f' + (name - b'a') * 4 + again;
+            traffic.datagram(100 * MS, (CLIENT, RESOLVER), &named(QUERY, None, other));
+            let answer = named(ANSWER, Some(SERVER), other);
+            traffic.datagram(20 * MS, (RESOLVER, CLIENT), &answer);
+        }
+    }
+    diagnose(&pcap_of(&traffic.frames, 65_535))
+}
+
+#[test]
+fn names_that_never_have_an_answer_while_others_do_are_left_out_by_the_server() {
+    let report = asked_by_name(false);
+    let finding = report.findings.iter().find(|it| it.cause == Cause::DnsTimeout);
+    let finding = finding.expect("unanswered queries");
+    assert_eq!(finding.culprit.role, Role::Resolver);
+    assert!(finding.facts.contains(&("silent_names", Fact::Count(4))), "{:#?}", finding.facts);
+    let said = said(&report);
+    assert!(said.contains("the name decides") && said.contains("response policy zone"), "{said}");
+    assert!(!said.contains("with fragments") && !said.contains("insert_failed"), "{said}");
+}
+
+/// Negative twin: one of the names is answered in the end, so that no name decides.
+#[test]
+fn a_name_that_is_answered_in_the_end_shows_that_packets_were_lost() {
+    let report = asked_by_name(true);
+    let finding = report.findings.iter().find(|it| it.cause == Cause::DnsTimeout);
+    assert_eq!(finding.map(|it| it.culprit.role), Some(Role::Network), "{:#?}", report.findings);
+    assert!(!said(&report).contains("the name decides"));
 }

@@ -18,6 +18,7 @@ const SHOWN_ELSEWHERE: &[&str] = &[
     "!public_resolver",
     "?asked_again_by_client",
     "!other_source",
+    "silent_names",
     "?reached",
     "?closed_port",
     "?misread",

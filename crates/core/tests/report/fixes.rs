@@ -50,6 +50,7 @@ const CONTRADICTED: &[(Cause, Role, &str, &str, &str)] = &[
     (Cause::DnsTimeout, Role::Network, "windows", "resolv.conf", "at both ends"),
     (Cause::DnsTimeout, Role::Resolver, "reached", "let UDP and TCP port 53 to it pass", "its log"),
     (Cause::DnsTimeout, Role::Network, "other_source", "at both ends", "name a word"),
+    (Cause::DnsTimeout, Role::Resolver, "silent_names", "with fragments", "response policy zone"),
     (Cause::Bandwidth, Role::Network, "loopback", "a faster link", "compress"),
     (Cause::Refused, Role::Server, "loopback", "load balancer", "before its clients"),
     (Cause::Http2FlowControl, Role::Server, "unread", "twice the bandwidth", "read without pause"),

@@ -8,7 +8,8 @@ use crate::wire::Endpoint;
 use crate::wire::dns_message::qtype;
 
 /// How the cause is recognised in a look-up. If the server answers other queries of the same type,
-/// a packet was lost on the path; if it answers none of that type, the server itself is at fault.
+/// a packet was lost on the path; if it answers none of that type, or none for some names, the server itself is at
+/// fault.
 pub(super) const LOOKUP: LookupRules = LookupRules {
     shows: Query::lacks_answer,
     count: unanswered_queries,
@@ -57,6 +58,11 @@ fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
             proof.add_fact("others", Fact::Count(known.other_types));
             proof.add_fact("silent_type", Fact::Text(type_name(query.qtype)));
         }
+    }
+    if let Some(by_name) = known.by_name.filter(|_| query.is_silent()) {
+        proof.add_fact("silent_names", Fact::Count(by_name.silent));
+        proof.add_fact("answered_names", Fact::Count(by_name.others));
+        proof.add_fact("of_queries", Fact::Count(by_name.queries));
     }
     if lookup.outcome == LookupOutcome::Timeout && known.answered == 0 {
         // How soon a server would answer that never did is not known.

@@ -8,6 +8,7 @@ use super::rules;
 use crate::app::Protocol;
 use crate::dns::thresholds::{RESOLVER_TIMEOUT_MIN_NS, UNCACHED_NS};
 use crate::dns::{Lookup, LookupOutcome, Query};
+use crate::findings::by_name::ByName;
 use crate::findings::floors::Case;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::tally::Instance;
@@ -161,6 +162,8 @@ pub(in crate::findings) struct OtherQueries<'a> {
     pub is_measured: bool,
     /// Its server accepted a TCP connection.
     pub is_reached: bool,
+    /// What its server does with names, if they decide whether it answers.
+    pub by_name: Option<ByName>,
 }
 
 /// A query that shows a cause, its look-up, and facts from other queries.
