@@ -214,7 +214,9 @@ fn repaired(case: &Case<'_>, name: &str, fact: &Fact) -> Answer {
     // The last wait may end with the connection.
     match stated <= seen + i64::from(case.flow.is_left_unacknowledged()) {
         false if is_unseen => undecided("segments were lost before the capture"),
-        false if case.fact("caller").is_some() => undecided("losses on other ways count as well"),
+        false if ["caller", "filtered"].iter().any(|it| case.fact(it).is_some()) => {
+            undecided("losses on other ways count as well")
+        }
         holding => holds(holding, format!("{name}={stated}, of {seen} repetitions")),
     }
 }

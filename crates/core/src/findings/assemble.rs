@@ -10,6 +10,7 @@ use crate::findings::floors::{Case, Floors, share_of};
 use crate::findings::lossy_access::{self, LossyAccess};
 use crate::findings::mute_hosts::MuteHosts;
 use crate::findings::notes::Noticed;
+use crate::findings::selective::Selective;
 use crate::findings::tally::{CauseTally, Key, Part, Tally};
 use crate::findings::thresholds::TAIL_SHARE;
 use crate::findings::{
@@ -207,16 +208,20 @@ fn minor_observations(minor: &[Part<'_>], wall_ns: u64) -> Vec<Observation> {
 /// servers, and has to be changed only once.
 fn by_culprit<'a>(faults: &[Part<'a>], tally: &Tally) -> Vec<(Culprit, Vec<Part<'a>>)> {
     let (cut_off, mute) = (IsolatedClients::of(faults, &tally.firsts), MuteHosts::of(faults));
-    let lossy = LossyAccess::of(tally);
+    let selective = Selective::of(tally);
+    let lossy = LossyAccess::of(tally, &selective);
     let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for &(key, cause) in faults {
         let part = (key, cause);
         let culprit = cut_off.culprit(part).or_else(|| mute.culprit(part));
+        let culprit = culprit.or_else(|| selective.culprit(part));
         let culprit = culprit.or_else(|| lossy.culprit(part));
         let culprit = culprit.unwrap_or_else(|| refusals::culprit(key));
-        groups.entry((key.cause, key.sender, culprit)).or_default().push((key, cause));
+        let is_selected = selective.has(part);
+        let group = (key.cause, key.sender, culprit, is_selected);
+        groups.entry(group).or_default().push((key, cause));
     }
-    let groups = groups.into_iter().map(|((_, _, culprit), parts)| (culprit, parts));
+    let groups = groups.into_iter().map(|((_, _, culprit, _), parts)| (culprit, parts));
     let mut groups: Vec<_> = groups.collect();
     for (_, parts) in &mut groups {
         parts.sort_by_key(|(key, cause)| (Reverse(cause.lost_ns), key.server));

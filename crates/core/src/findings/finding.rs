@@ -3,6 +3,7 @@
 use crate::findings::causes::rules;
 use crate::findings::facts::Facts;
 use crate::findings::floors::share_of;
+use crate::findings::selective::Selective;
 use crate::findings::tally::{CauseTally, EndpointTally, Part, Tally};
 use crate::findings::{
     announced, client_isolated, confidence, facts, lossy_access, mute_hosts, prediction, refusals,
@@ -30,6 +31,7 @@ pub(super) fn finding(
     let endpoint = tally.endpoints.get(&key.server).map(|endpoint| &**endpoint);
     let chance = endpoint.map_or(0.0, |it| (rules(key.cause).chance)(key, cause, it));
     let worst = cause.worst.as_ref();
+    let selective = Selective::of(tally);
     Finding {
         cause: key.cause,
         culprit,
@@ -50,7 +52,9 @@ pub(super) fn finding(
         evidence_exchange: worst.map_or(0, |instance| instance.exchange),
         state: Vec::new(),
         ruled_out: facts::ruled_out(key, cause, endpoint),
-        facts: facts_of(culprit, parts, cause, (endpoint, of_exchanges)).into_iter().collect(),
+        facts: facts_of(culprit, parts, cause, (endpoint, of_exchanges), &selective)
+            .into_iter()
+            .collect(),
         software: worst.and_then(|instance| instance.software.clone()).map(String::from),
         protocol: worst.map(|instance| instance.protocol).unwrap_or_default(),
         sender: key.sender,
@@ -79,6 +83,7 @@ fn facts_of(
     parts: &[Part<'_>],
     cause: &CauseTally,
     (endpoint, of_exchanges): (Option<&EndpointTally>, u64),
+    selective: &Selective,
 ) -> Facts {
     let key = parts[0].0;
     let mut facts = facts::facts(key, cause, endpoint);
@@ -87,7 +92,11 @@ fn facts_of(
     }
     facts.extend(refusals::facts(parts));
     facts.extend(client_isolated::facts(culprit, parts));
-    facts.extend(lossy_access::facts(culprit, parts));
+    let selected = selective.facts(parts);
+    if selected.is_empty() {
+        facts.extend(lossy_access::facts(culprit, parts));
+    }
+    facts.extend(selected);
     facts.extend(announced::facts(culprit, parts));
     facts.extend(mute_hosts::facts(culprit, parts));
     if culprit.role == Role::Network && culprit.endpoint.address != key.server.address {

@@ -27,8 +27,8 @@ use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Cause, Culprit, Ledger, Outcome as Ended, Owner, Role, Window};
 use crate::wire::{Endpoint, Side};
 use held::{Held, held_up_answer, held_up_server, servers_by_host};
-use unwaited::Unwaited;
 use std::collections::{HashMap, HashSet};
+use unwaited::Unwaited;
 
 /// Joins look-ups with the exchanges that they delayed, and adds up their cost in `window`.
 pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
@@ -441,7 +441,10 @@ fn add_as_exchange(lookup: &Lookup, known: &ResolverBehaviour, tally: &mut Tally
         }
         // Nothing shows how long anybody waited.
         LookupOutcome::Timeout if is_end_unknown(lookup, known) => {
-            tally.notes.count_unanswered_lookup();
+            // A request over TCP is counted with its connection.
+            if !lookup.queries[0].flags.over_tcp {
+                tally.notes.count_unanswered_lookup();
+            }
             return;
         }
         LookupOutcome::Timeout => Ended::Unacknowledged,

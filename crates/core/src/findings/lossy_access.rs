@@ -3,6 +3,7 @@
 
 use crate::findings::causes::repair;
 use crate::findings::refusals::client;
+use crate::findings::selective::Selective;
 use crate::findings::tally::{First, Key, Part, Tally};
 use crate::findings::thresholds::{LOSSY_WAYS_MIN, ROUTED_BITS_V4, ROUTED_BITS_V6};
 use crate::model::{Culprit, Fact, Finding, Role};
@@ -16,9 +17,11 @@ pub(super) struct LossyAccess(HashSet<[u8; 16]>);
 impl LossyAccess {
     /// Finds the clients with losses on the ways to many networks, and to more than half of those
     /// from which they had answers: servers of one network may lose packets on a link of their own.
-    pub(super) fn of(tally: &Tally) -> Self {
+    /// Losses that are `selected` by what they hit are no such.
+    pub(super) fn of(tally: &Tally, selected: &Selective) -> Self {
         let mut lossy: HashMap<[u8; 16], HashSet<u128>> = HashMap::new();
-        for part in tally.causes.iter().filter(|part| is_of_way(part.0)) {
+        let is_by_chance = |part: &Part<'_>| is_of_way(part.0) && !selected.has(*part);
+        for part in tally.causes.iter().filter(is_by_chance) {
             if let Some(client) = client(part.1) {
                 lossy.entry(client).or_default().insert(network(part.0.server));
             }
@@ -109,7 +112,7 @@ mod tests {
 
     fn is_lossy(servers: &[[u8; 4]], healthy: u8) -> bool {
         let tally = tally(servers, healthy);
-        let access = LossyAccess::of(&tally);
+        let access = LossyAccess::of(&tally, &Selective::of(&tally));
         let grouped: Vec<_> = tally.causes.iter().map(|it| access.culprit(it).is_some()).collect();
         assert!(grouped.windows(2).all(|pair| pair[0] == pair[1]));
         grouped[0]
@@ -134,7 +137,7 @@ mod tests {
     fn a_finding_about_the_client_s_network_counts_its_servers() {
         let tally = tally(&FAR, 0);
         let parts: Vec<_> = tally.causes.iter().collect();
-        let culprit = LossyAccess::of(&tally).culprit(parts[0]);
+        let culprit = LossyAccess::of(&tally, &Selective::of(&tally)).culprit(parts[0]);
         let names = |culprit, parts: &[(&Key, &CauseTally)]| -> Vec<_> {
             facts(culprit, parts).into_iter().map(|(name, _)| name).collect()
         };

@@ -11,6 +11,7 @@ mod firsts;
 mod flows;
 mod history;
 mod hosts;
+mod messages;
 pub(in crate::findings) mod moves;
 mod queues;
 mod receiving_hosts;
@@ -32,6 +33,7 @@ use firsts::FIRSTS_MAX;
 pub use firsts::First;
 pub use flows::{Flow, Flows};
 pub use hosts::Hosts;
+pub use messages::{LOST_IN_NTH, Messages, Nth, nth};
 pub use queues::{Queues, SmallExchange, Transfer};
 pub use receiving_hosts::ReceivingHosts;
 pub use rows::Rows;
@@ -164,6 +166,8 @@ pub struct Tally {
     pub notes: Notes,
     /// Requests after idleness, and ends of idle connections.
     pub acts: Acts,
+    /// Losses by message.
+    pub messages: Messages,
     /// Connections of QUIC.
     pub quic: Sums,
     /// Those that were never answered, for the connections after them.
@@ -227,6 +231,7 @@ impl Sink for Tally {
         if Acts::has_rested(exchange) {
             self.acts.exchange(connection, exchange);
         }
+        self.messages.exchange(connection, exchange);
         if self.runs.take(connection, exchange) {
             return;
         }
@@ -294,6 +299,7 @@ impl Sink for Tally {
         self.hear(connection);
         self.notes.connection(connection);
         self.acts.connection(connection);
+        self.messages.connection(connection);
         self.worst.connection(connection);
         self.legs.connection(connection);
         self.queues.connection(connection);
@@ -489,6 +495,7 @@ impl Tally {
         self.unseen_receivers.merge(other.unseen_receivers);
         self.notes.merge(&other.notes);
         self.acts.merge(other.acts);
+        self.messages.merge(&other.messages);
         self.quic.merge(other.quic);
         self.quic_attempts.extend(other.quic_attempts);
         quic::bound(&mut self.quic_attempts);

@@ -9,7 +9,7 @@ const TABLES: [&str; 7] =
     ["HashMap<", "BTreeMap<", "BTreeSet<", "VecDeque<", "HashSet<", "HashTable<", "Queue<"];
 
 /// Files of tables and bounds, with the generator of [`crate::all`] that fills them.
-const FILLED: [(&str, &str); 71] = [
+const FILLED: [(&str, &str); 72] = [
     ("app/calls.rs", "modbus: calls (client)"),
     ("app/exchanges.rs", "http: requests, none answered"),
     ("app/flow_control.rs", "http2: grants (client)"),
@@ -51,6 +51,7 @@ const FILLED: [(&str, &str); 71] = [
     ("findings/tally/flows.rs", "much behind a hole"),
     ("findings/tally/history.rs", "reset between many hosts, watched"),
     ("findings/tally/hosts.rs", "closed between many hosts"),
+    ("findings/tally/messages.rs", "closed between many hosts"),
     ("findings/tally/queues.rs", "closed between many hosts"),
     ("findings/tally/receiving_hosts.rs", "closed between many hosts"),
     ("findings/tally/slowest.rs", "pauses"),

@@ -125,7 +125,6 @@ const ALWAYS: &[(Cause, usize, &str)] = &[
     (Cause::Refused, 1, "what the client asked for is not there"),
     (Cause::Reordering, 2, "packets were seen out of order"),
     (Cause::Reset, 1, "the request failed on a connection that broke"),
-    (Cause::RetransmissionTimeout, 1, "another connection does not wait for this timer"),
     (Cause::ReverseDnsTimeout, 3, "the name of an address was asked for in vain"),
     (Cause::SendBuffer, 1, "the flight never exceeded one size"),
     (Cause::SlowStart, 1, "fewer bytes need fewer flights"),
