@@ -2,7 +2,7 @@
 
 use crate::findings::causes::no_answer::CLOSED;
 use crate::findings::causes::rules;
-use crate::findings::tally::{CauseTally, EndpointTally, Key, LOST_IN_NTH};
+use crate::findings::tally::{CauseTally, EndpointTally, Key, LOST_SECOND};
 use crate::judge::thresholds::{APPLICATION_TIMEOUT_MIN_NS, AT_ONCE_PART, HABIT_MIN};
 use crate::model::{Cause, Fact, RuledOut};
 use crate::wire::Side;
@@ -39,8 +39,8 @@ pub fn facts(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>) ->
         facts.extend(instance.proof.facts.iter().cloned());
     }
     facts.extend(cause.shown.facts());
-    // No text says them; `selective` weighs them.
-    facts.retain(|name, _| !LOST_IN_NTH.contains(name));
+    // No text says it; `selective` weighs it.
+    facts.remove(LOST_SECOND);
     if let Some(endpoint) = endpoint {
         facts.extend((rules.facts)(key, cause, endpoint));
     }

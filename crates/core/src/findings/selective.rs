@@ -1,23 +1,20 @@
-//! Losses that hit the same message of nearly every connection of a client, while what it sends before passes:
-//! no link and no queue knows which message is the second. A filter that reads what passes drops it, or the
+//! Losses that hit the same segment of nearly every connection of a client, while what it sends before passes:
+//! no link and no queue knows which segment is the second. A filter that reads what passes drops it, or the
 //! peers do.
 
 use crate::findings::refusals::client;
-use crate::findings::tally::{LOST_IN_NTH, Nth, Part, Tally};
+use crate::findings::tally::{LOST_SECOND, Losses, Part, Tally};
 use crate::findings::thresholds::CHANCE_MAX;
 use crate::model::{Cause, Culprit, Fact, Role};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
-/// Losses of one client that hit one message.
+/// Losses of one client that hit the second segment.
 #[derive(Clone, Copy, Debug)]
 struct Selected {
-    /// Place of the message in [`LOST_IN_NTH`].
-    place: usize,
-    nth: Nth,
-    /// Number of other messages in the same time, and of losses among these.
+    losses: Losses,
+    /// Number of connections whose handshake passed in the same time, and of those with another loss.
     others: u64,
-    others_lost: u64,
 }
 
 /// Clients with such losses.
@@ -25,18 +22,16 @@ pub(super) struct Selective(HashMap<[u8; 16], Selected>);
 
 impl Selective {
     pub(super) fn of(tally: &Tally) -> Self {
-        let of_client = tally.messages.iter().filter_map(|(client, losses)| {
-            let places = losses.nth.iter().enumerate();
-            let (place, nth) = places.max_by_key(|(_, nth)| nth.lost)?;
-            let (from_ns, to_ns) = nth.span_ns;
-            // The first messages of other connections in the meantime: they exclude a time at which all is lost.
+        let most = tally.messages.iter().filter(|(_, losses)| 2 * losses.lost > losses.all);
+        let of_client = most.filter_map(|(client, losses)| {
+            let (from_ns, to_ns) = losses.span_ns;
+            // They exclude a time at which everything is lost.
             let passed = tally.firsts.iter().filter(|first| {
                 let in_time = (from_ns..=to_ns).contains(&first.start_ns);
-                first.client == client && in_time && first.answered
+                first.client == client && in_time && first.established
             });
-            let others_lost = losses.lost - nth.lost;
-            let others = passed.count() as u64 + others_lost;
-            let selected = Selected { place, nth: *nth, others, others_lost };
+            let others = passed.count() as u64 + losses.others_lost;
+            let selected = Selected { losses: *losses, others };
             selected.is_no_chance().then_some((client, selected))
         });
         Self(of_client.collect())
@@ -63,10 +58,9 @@ impl Selective {
         let filtered = Endpoint { address, port: 0 }.ip().to_string();
         vec![
             ("filtered", Fact::Text(filtered)),
-            ("nth", Fact::Count(it.place as u64 + 2)),
-            ("nth_lost", Fact::Count(it.nth.lost)),
-            ("of_nth", Fact::Count(it.nth.all)),
-            ("others_lost", Fact::Count(it.others_lost)),
+            ("second_lost", Fact::Count(it.losses.lost)),
+            ("of_second", Fact::Count(it.losses.all)),
+            ("others_lost", Fact::Count(it.losses.others_lost)),
             ("of_others", Fact::Count(it.others)),
         ]
     }
@@ -76,17 +70,17 @@ impl Selective {
         let address = client(cause).filter(|_| is_of_way)?;
         let selected = self.0.get(&address)?;
         let is_timeout = key.cause == Cause::RetransmissionTimeout;
-        let lost = cause.shown.count(LOST_IN_NTH[selected.place]);
-        (is_timeout && 2 * lost > cause.exchanges).then_some((address, selected))
+        let is_most = 2 * cause.shown.count(LOST_SECOND) > cause.exchanges;
+        (is_timeout && is_most).then_some((address, selected))
     }
 }
 
 impl Selected {
-    /// Returns whether chance is excluded, and the message is lost on most connections.
+    /// Returns whether chance is excluded, and the segment is lost on most connections.
     fn is_no_chance(&self) -> bool {
-        let (hit, all) = (self.nth.lost, self.nth.all);
-        let share = (hit + self.others_lost) as f64 / (all + self.others).max(1) as f64;
-        2 * hit > all && self.others > 0 && at_least(hit, all, share) <= CHANCE_MAX
+        let Losses { all, lost, others_lost, .. } = self.losses;
+        let share = (lost + others_lost) as f64 / (all + self.others).max(1) as f64;
+        2 * lost > all && self.others > 0 && at_least(lost, all, share) <= CHANCE_MAX
     }
 }
 
@@ -119,12 +113,12 @@ mod tests {
     }
 
     fn is_selected((lost, all): (u64, u64), (others_lost, others): (u64, u64)) -> bool {
-        let nth = Nth { lost, all, span_ns: (0, 1) };
-        Selected { place: 0, nth, others, others_lost }.is_no_chance()
+        let losses = Losses { lost, all, span_ns: (0, 1), others_lost };
+        Selected { losses, others }.is_no_chance()
     }
 
     #[test]
-    fn one_message_of_most_connections_is_no_chance_and_any_message_is() {
+    fn one_segment_of_most_connections_is_no_chance_and_any_segment_is() {
         assert!(is_selected((47, 62), (10, 70)));
         assert!(is_selected((7, 7), (0, 7)) && !is_selected((6, 6), (0, 6)));
         assert!(!is_selected((47, 62), (40, 70)), "the others are lost as often");

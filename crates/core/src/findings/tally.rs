@@ -33,7 +33,7 @@ use firsts::FIRSTS_MAX;
 pub use firsts::First;
 pub use flows::{Flow, Flows};
 pub use hosts::Hosts;
-pub use messages::{LOST_IN_NTH, Messages, Nth, nth};
+pub use messages::{LOST_SECOND, Losses, Messages, has_lost_second};
 pub use queues::{Queues, SmallExchange, Transfer};
 pub use receiving_hosts::ReceivingHosts;
 pub use rows::Rows;
@@ -231,7 +231,6 @@ impl Sink for Tally {
         if Acts::has_rested(exchange) {
             self.acts.exchange(connection, exchange);
         }
-        self.messages.exchange(connection, exchange);
         if self.runs.take(connection, exchange) {
             return;
         }

@@ -77,6 +77,13 @@ pub enum Kind {
     Probe,
 }
 
+impl Kind {
+    /// Returns whether a timer sent it again.
+    fn is_by_timer(self) -> bool {
+        matches!(self, Self::Retransmission(Recovery::Timer) | Self::Fill(Recovery::Timer))
+    }
+}
+
 /// One direction of a connection: the sender's state, on the sender's clock. Every open connection
 /// has two, so rarely needed parts are boxed, and only the lower half is stored of positions near
 /// `nxt`.

@@ -8,7 +8,7 @@ use super::set_up::add_icmp_error;
 use crate::findings::facts::Facts;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
-use crate::findings::tally::{CauseTally, EndpointTally, Key, LOST_IN_NTH, nth};
+use crate::findings::tally::{CauseTally, EndpointTally, Key, LOST_SECOND, has_lost_second};
 use crate::judge::may_be_probe;
 use crate::judge::thresholds::{ALIKE_PART, RTO_INITIAL_NS};
 use crate::model::{Cause, Culprit, Fact, Outcome, Role};
@@ -113,9 +113,7 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     shown.add(UNHEARD, (scene.exchange.outcome == Outcome::Unacknowledged).into());
     // A wait that turned out to be none is no longer counted.
     shown.add("tail", scene.chain.tails.min(scene.chain.count).into());
-    if let Some(place) = nth(scene.connection, scene.exchange, scene.chain.sender) {
-        shown.add(LOST_IN_NTH[place], 1);
-    }
+    shown.add(LOST_SECOND, has_lost_second(scene.connection).into());
     let repair = &scene.gap().repair;
     shown.add(FIRST_SEEN, (repair.unseen && repair.original.is_none()).into());
 }

@@ -27,6 +27,8 @@ pub struct RepeatCounts {
     joined: Option<(u32, u32)>,
     /// Number of retransmissions whose receiver acknowledged each of their copies, without SACK.
     pub acked_twice: u32,
+    /// The second segment with data, shorter than a full one, was sent again by a timer.
+    pub lost_second: bool,
     /// Segments out of order.
     pub out_of_order_packets: u64,
     /// Duplicate ACKs for its data.
@@ -47,6 +49,7 @@ impl RepeatCounts {
         dsacks_counted: 0,
         joined: None,
         acked_twice: 0,
+        lost_second: false,
         out_of_order_packets: 0,
         duplicate_acks: 0,
         keep_alives: 0,

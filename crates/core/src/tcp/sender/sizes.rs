@@ -30,9 +30,24 @@ pub struct SegmentSizes {
     /// Greatest payload of one acknowledged segment, bytes, up to [`u16::MAX`]. No path has a
     /// greater MTU.
     acked_max: u16,
+    /// Payload of the first segment with data, bytes, up to [`u16::MAX`]; 0 before that.
+    first: u16,
 }
 
 impl SegmentSizes {
+    /// Records the payload of a segment, bytes, if it is the first.
+    #[inline]
+    pub(super) fn begin_with(&mut self, bytes: u64) {
+        if self.first == 0 {
+            self.first = u16::try_from(bytes).unwrap_or(u16::MAX);
+        }
+    }
+
+    /// Payload of the first segment with data, bytes; 0 before that.
+    pub fn first(&self) -> u64 {
+        self.first.into()
+    }
+
     /// Records the MSS that the peer announces. If `timestamps`, that option is in use.
     pub fn announce(&mut self, mss: u16, timestamps: bool) {
         self.announced = smss_of(mss, timestamps).max(1);

@@ -168,6 +168,7 @@ impl Sender {
         let len = u64::from(segment.payload_len);
         let end = self.space.nxt + len;
         self.volume.send(len, len);
+        self.sizes.begin_with(len);
         self.space.nxt = end;
         self.rtts.time(end, segment.time_ns);
         self.volume.small.note(end);

@@ -9,6 +9,7 @@ use crate::tcp::sender::holes::Hole;
 use crate::tcp::sender::since::SinceDeparture;
 use crate::tcp::sender::space::SendSpace;
 use crate::tcp::sender::{Kind, Sender};
+use crate::tcp::sequence::ORIGIN;
 use crate::tcp::thresholds::WINDOW_MAX_BYTES;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 
@@ -181,7 +182,10 @@ impl Sender {
         }
         if kind != Kind::Probe {
             let (una_seen, nxt) = (self.space.una_seen(), self.space.nxt);
-            self.history_mut().count_again(segment, kind, end <= una_seen);
+            let is_second = start == ORIGIN + 1 + self.sizes.first() && len < self.sizes.smss();
+            let history = self.history_mut();
+            history.count_again(segment, kind, end <= una_seen);
+            history.counts.lost_second |= is_second && kind.is_by_timer() && end > una_seen;
             let is_unseen = matches!(kind, Kind::Fill(_) | Kind::Reordered);
             self.count(len, if is_unseen { len } else { end.saturating_sub(nxt) }, end);
         }
@@ -325,6 +329,7 @@ impl Sender {
         }
         let flight = self.space.nxt.max(end).saturating_sub(self.space.una());
         self.volume.send(unique, flight);
+        self.sizes.begin_with(len);
         if let Some(history) = &mut self.history {
             history.losses.flight_since = history.losses.flight_since.max(flight);
         }
@@ -340,7 +345,6 @@ fn bulk_of(bulk: &mut Option<Box<Bulk>>) -> &mut Bulk {
 mod tests {
     use super::*;
     use crate::tcp::sender::Near;
-    use crate::tcp::sequence::ORIGIN;
 
     #[test]
     fn the_position_of_a_fin_is_no_hole() {
