@@ -72,6 +72,11 @@ const AT_EXCHANGE_END: &[(&str, Scope, Revise)] = &[
     ),
     ("a loss that nobody saw took no longer than its timer", Scope::Revised, shorten_unseen),
     ("no answer was due, or nobody waited, as far as the content shows", Scope::All, doubt_waits),
+    (
+        "a receiver that had closed its window did not take the rest of it",
+        Scope::Revised,
+        name_unread,
+    ),
     ("losses of one direction have a common cause", Scope::Revised, name_losses),
     ("the set-up was repeated for a cause, or needlessly", Scope::Revised, settle_set_up),
     ("small windows belong to a slow reader", Scope::Revised, attribute_to_reader),
@@ -132,6 +137,25 @@ fn doubt_one_way(it: &mut Finished<'_>, exchange: &mut Exchange) {
     if one_way && !proven {
         let from = (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout);
         exchange.revise(&Change::Unknown { from });
+    }
+}
+
+/// Attributes repeats of the data that a receiver's last, narrow window took to that receiver: it had closed
+/// the window and answers none of them. Probes of a closed window may keep their distance (RFC 9293
+/// §3.8.6.1); a retransmission timer doubles its own each time (RFC 6298 §5.5).
+fn name_unread(it: &mut Finished<'_>, exchange: &mut Exchange) {
+    let is_of_window = |chain: &Chain| {
+        let sender = &it.senders[chain.sender as usize];
+        let (history, space) = (sender.history(), &sender.space);
+        let is_used_up = history.window.is_closed() && space.room() == Some(0);
+        let repeating = &history.losses.repeating;
+        is_used_up && space.una_seen() < space.nxt && repeating.is_even && !repeating.doubles
+    };
+    let is_loss = |chain: &Chain| chain.cause == Cause::RetransmissionTimeout;
+    let mut losses = exchange.chains.iter().filter(|it| is_loss(it)).peekable();
+    if losses.peek().is_some() && losses.all(is_of_window) {
+        let from = (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout);
+        exchange.revise(&Change::Moved { from, to: (Owner::ZeroWindow, Cause::ZeroWindow) });
     }
 }
 

@@ -35,6 +35,8 @@ pub struct Repeating {
     last_ns: u64,
     /// Wait before the last transmission, ns.
     waited_ns: u64,
+    /// The last wait was as long as the previous one.
+    pub is_even: bool,
     /// A wait was twice as long as the previous one.
     pub doubles: bool,
     /// Number of waits up to the last one of which each was twice as long as the one before; 0 if that was
@@ -50,6 +52,7 @@ impl Repeating {
         first_ns: 0,
         last_ns: 0,
         waited_ns: 0,
+        is_even: false,
         doubles: false,
         row: 0,
         backs_off: false,
@@ -66,6 +69,8 @@ impl Repeating {
         let waited_ns = now_ns.saturating_sub(self.last_ns);
         let doubled_ns = 2 * self.waited_ns;
         let is_double = doubled_ns > 0 && waited_ns.abs_diff(doubled_ns) <= doubled_ns / ALIKE_PART;
+        self.is_even =
+            self.waited_ns > 0 && waited_ns.abs_diff(self.waited_ns) <= waited_ns / ALIKE_PART;
         self.doubles |= is_double;
         self.row = if is_double { self.row.max(1) + 1 } else { 0 };
         self.backs_off |= self.row >= HABIT_MIN;
@@ -353,7 +358,9 @@ mod tests {
         repeating.repeat(0, 200, 610);
         assert!(repeating.doubles && !repeating.backs_off && repeating.first_ns == 0);
         repeating.repeat(0, 610, 1_430);
-        assert!(repeating.backs_off);
+        assert!(repeating.backs_off && !repeating.is_even);
+        repeating.repeat(0, 1_430, 2_270);
+        assert!(repeating.is_even);
         let mut even = Repeating::NONE;
         [1_000, 2_000, 4_000].into_iter().fold(0, |before_ns, now_ns| {
             even.repeat(0, before_ns, now_ns);
