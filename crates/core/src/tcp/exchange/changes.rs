@@ -109,14 +109,17 @@ impl Exchange {
 
     /// Moves all time of one owner and cause to another owner and cause.
     fn reassign(&mut self, from: (Owner, Cause), to: (Owner, Cause)) -> bool {
-        let mut moved = false;
-        for chain in self.chains.iter_mut().filter(|chain| chain.cause == from.1) {
+        let is_moved = |chain: &mut Chain| chain.cause == from.1;
+        let moved: Vec<_> = self.chains.extract_if(.., is_moved).collect();
+        let has_moved = !moved.is_empty();
+        for mut chain in moved {
             chain.cause = to.1;
             let concerned = Concerned::of(from.0, from.1).by(chain.sender);
             self.ledger.transfer(concerned, Slice::of(to.0, to.1, chain.ns));
-            moved = true;
+            // One exchange has a cause of one side once.
+            self.join(chain);
         }
-        moved
+        has_moved
     }
 
     /// Moves the time of `cause` to [`Owner::Unknown`].
