@@ -259,6 +259,12 @@ impl Framer {
         matches!(&self.spoken_by().machine, Machine::Frames(frames) if frames.has_unsolicited())
     }
 
+    /// Returns whether the content of TLS is hidden, and its client named no version of HTTP (RFC 7301 §6).
+    pub fn hides_other_than_http(&self) -> bool {
+        let lacks = matches!(&self.machine, Machine::Tls(tls) if tls.lacks_http());
+        lacks && self.protocol() == Protocol::Tls && self.hides_dialogue()
+    }
+
     /// Returns whether the server has sent only session tickets since the TLS handshake.
     pub fn has_sent_tickets_only(&self) -> bool {
         matches!(&self.machine, Machine::Tls(tls) if tls.has_sent_tickets_only(self.server_port))

@@ -372,6 +372,11 @@ impl Tls {
         Some((record_bytes - wanted) as u64)
     }
 
+    /// Returns whether the client named no version of HTTP.
+    pub fn lacks_http(&self) -> bool {
+        self.http2.lacks_http()
+    }
+
     /// Processes a ServerHello.
     fn server_hello(&mut self, hello: &ServerHello) {
         self.resumes_session = hello.resumes_session().or(self.resumes_session);

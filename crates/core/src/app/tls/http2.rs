@@ -40,6 +40,8 @@ enum Sent {
 pub(super) struct Http2 {
     /// The client offers it (RFC 7301).
     is_offered: bool,
+    /// The client offers no version of HTTP, in a hello that was read.
+    lacks_http: bool,
     /// Bytes of a record around its content; `None` if another protocol is spoken, or that is unknown.
     overhead: Option<u16>,
     sent: BySide<Sent>,
@@ -51,6 +53,12 @@ impl Http2 {
     /// Takes note of the ClientHello.
     pub fn offered(&mut self, hello: &ClientHello) {
         self.is_offered = hello.alpn.iter().any(|name| name == NAME);
+        self.lacks_http = !hello.alpn.iter().any(|name| name == NAME || name.starts_with("http/"));
+    }
+
+    /// Returns whether the client is known to offer no version of HTTP (RFC 7301 §6).
+    pub fn lacks_http(&self) -> bool {
+        self.lacks_http
     }
 
     /// Takes note of the ServerHello. In TLS 1.3 the choice itself is encrypted.

@@ -28,6 +28,22 @@ fn is_unread(framer: &Framer) -> bool {
     matches!(framer.protocol(), Protocol::Turns | Protocol::Ssh) && framer.hides_dialogue()
 }
 
+/// Least bytes of a response of HTTP/1.1 in a record of TLS: a status line and the date, which a server has to
+/// state (RFC 9110 §6.6.1), in the least that encrypts it (RFC 8446 §5.2).
+const HTTP_RECORD_BYTES: u32 =
+    5 + "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n".len() as u32 + 16;
+
+/// Returns whether the content is hidden by TLS, and nothing shows a request and its response: HTTP was not
+/// named, its responses are longer, and the client had paused for about as long before.
+fn is_hidden(scene: &Scene<'_>) -> bool {
+    let (gap, exchange) = (scene.gap(), scene.exchange);
+    let is_answer = gap.sender == Side::Server && gap.turn == Turn::Answers;
+    let is_short = (1..HTTP_RECORD_BYTES).contains(&gap.next.payload_bytes);
+    let pause_alike = 2 * exchange.idle_ns >= gap.len_ns();
+    let is_inside = scene.connection.framer.hides_other_than_http() && !exchange.in_handshake;
+    is_inside && is_answer && is_short && pause_alike
+}
+
 /// Returns whether the clearest case of `cause` is of a protocol that is not read.
 pub(super) fn is_unread_in(cause: &CauseTally) -> bool {
     let mut facts = cause.worst.iter().flat_map(|instance| &instance.proof.facts);
@@ -41,7 +57,7 @@ pub(super) fn prove(scene: &Scene<'_>, answers: (&'static str, &'static str), pr
     // The client of SSH waits for the greeting, which is text (RFC 4253 §4.2).
     let is_greeting =
         scene.connection.framer.protocol() == Protocol::Ssh && &*scene.exchange.kind == "greeting";
-    let unread = is_unread(&scene.connection.framer) && !is_greeting;
+    let unread = is_unread(&scene.connection.framer) && !is_greeting || is_hidden(scene);
     if unread {
         proof.add_fact(UNREAD, Fact::Text("tcpwhy does not read its protocol".into()));
     }
