@@ -28,6 +28,7 @@ mod pcapng;
 mod plan;
 mod problem;
 mod reader;
+mod repeats;
 mod resolution;
 mod set;
 mod snoop;

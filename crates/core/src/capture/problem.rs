@@ -112,6 +112,13 @@ pub enum Problem {
         /// Start of the second.
         offset: u64,
     },
+    /// The capture was appended to itself: frames with the bytes and times of earlier ones were left out.
+    Repeated {
+        /// Number of frames.
+        frames: u64,
+        /// Number of the first frame.
+        first_frame: u64,
+    },
     /// The capturing host reports that it lost frames (pcapng Interface Statistics).
     CaptureDrops {
         /// Number of frames.
@@ -150,6 +157,7 @@ impl Problem {
             Self::Untimed { .. } => "untimed",
             Self::TimeRange { .. } => "time_range",
             Self::Concatenated { .. } => "concatenated",
+            Self::Repeated { .. } => "repeated",
             Self::CaptureDrops { .. } => "capture_drops",
         }
     }
@@ -176,6 +184,7 @@ impl Problem {
                 | Self::Untimed { .. }
                 | Self::TimeRange { .. }
                 | Self::Concatenated { .. }
+                | Self::Repeated { .. }
         )
     }
 }
@@ -264,6 +273,11 @@ impl fmt::Display for Problem {
                 "has {captures} more captures appended, the first at byte {offset}: all were \
                  read, but Wireshark numbers frames differently or stops there; join with \
                  mergecap, not cat"
+            ),
+            Self::Repeated { frames, first_frame } => write!(
+                f,
+                "holds its beginning again: {frames} frames, from #{first_frame} on, have the bytes and \
+                 the times of earlier ones, and were left out"
             ),
             Self::CaptureDrops { frames } => write!(
                 f,

@@ -4,6 +4,7 @@ use super::clock::Clock;
 use super::input::Input;
 use super::pcap::{self, Pcap};
 use super::pcapng::Pcapng;
+use super::repeats::Repeats;
 use super::snoop::{self, Snoop};
 use super::summary::Tally;
 use super::{Block, FrameEntry, FrameId, InputSummary, Problem, foreign};
@@ -103,6 +104,7 @@ pub(super) struct Reader {
     eager: bool,
     tally: Tally,
     clock: Clock,
+    repeats: Repeats,
     /// `true` if times stay as captured.
     keeps_times: bool,
     /// Frames followed by too few others to determine their time.
@@ -132,6 +134,7 @@ impl Reader {
             eager,
             tally: Tally::default(),
             clock: Clock::default(),
+            repeats: Repeats::default(),
             keeps_times: false,
             held: Block::default(),
             carry: head,
@@ -177,8 +180,14 @@ impl Reader {
                     block.bytes.resize(room_max, 0);
                 }
                 if self.pass_over(&mut block.bytes[begin..]) {
-                    let frames = block.entries.len();
+                    let (frames, steps) = (block.entries.len(), self.tally.steps_back());
                     let end = self.read_and_walk(block, begin, room);
+                    let left_out = self.repeats.left_out;
+                    let has_stepped = self.tally.steps_back() > steps || self.tally.may_restart();
+                    self.repeats.leave_out(block, frames, has_stepped);
+                    if left_out == 0 && self.repeats.left_out > 0 {
+                        self.tally.forget_step(self.repeats.first);
+                    }
                     // The next read replaces bytes in which there is no frame.
                     begin = if block.entries.len() > frames { end } else { begin };
                 }
@@ -230,6 +239,10 @@ impl Reader {
     pub(super) fn write(&self, summary: &mut InputSummary) {
         summary.bytes = self.input.consumed_bytes();
         self.tally.write(summary, self.ending.as_ref());
+        if self.repeats.left_out > 0 {
+            let (frames, first_frame) = (self.repeats.left_out, self.repeats.first);
+            summary.problems.insert(0, Problem::Repeated { frames, first_frame });
+        }
         if let Some((first_ns, last_ns)) = self.clock.span_ns() {
             (summary.first_ns, summary.last_ns) = (Some(first_ns), Some(last_ns));
         }

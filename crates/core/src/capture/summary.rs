@@ -235,6 +235,23 @@ impl Tally {
         number
     }
 
+    /// Number of times that the clock went back.
+    pub(super) fn steps_back(&self) -> u64 {
+        self.steps
+    }
+
+    /// Returns whether appended captures were found.
+    pub(super) fn may_restart(&self) -> bool {
+        self.concatenated.count > 0
+    }
+
+    /// Takes back the step of the clock at a frame that is left out.
+    pub(super) fn forget_step(&mut self, frame: u64) {
+        if self.step_frame == frame {
+            (self.steps, self.step_largest_ns) = (self.steps - self.steps.min(1), 0);
+        }
+    }
+
     /// Returns the time of a next frame with an impossible time: that of the preceding frame. The
     /// first frame is given the latest time, so that the next one sets the clock back and no time
     /// passes in between.

@@ -9,7 +9,7 @@ const TABLES: [&str; 7] =
     ["HashMap<", "BTreeMap<", "BTreeSet<", "VecDeque<", "HashSet<", "HashTable<", "Queue<"];
 
 /// Files of tables and bounds, with the generator of [`crate::all`] that fills them.
-const FILLED: [(&str, &str); 72] = [
+const FILLED: [(&str, &str); 73] = [
     ("app/calls.rs", "modbus: calls (client)"),
     ("app/exchanges.rs", "http: requests, none answered"),
     ("app/flow_control.rs", "http2: grants (client)"),
@@ -24,6 +24,7 @@ const FILLED: [(&str, &str); 72] = [
     ("app/streams.rs", "http2: responses without request"),
     ("capture/mod.rs", "large frames, clock set"),
     ("capture/pcapng.rs", "interfaces"),
+    ("capture/repeats.rs", "SYNs to many servers"),
     ("capture/set.rs", "files at the same time"),
     ("capture/snoop.rs", "empty records in snoop"),
     ("dns/early.rs", "answers without query"),

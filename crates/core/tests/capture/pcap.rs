@@ -104,6 +104,18 @@ fn a_fraction_of_a_second_beyond_a_second_is_said() {
 }
 
 #[test]
+fn a_capture_that_is_appended_to_itself_is_read_once() {
+    let once = frames(6);
+    let (file, header) = (nano_pcap(&once), nano_pcap(&[]).len());
+    let twice = [&file[..], &file[header..]].concat();
+    let read = read(&twice);
+    assert_eq!(read.frames, once);
+    assert_eq!(read.inputs[0].problems[0], Problem::Repeated { frames: 6, first_frame: 7 });
+    assert!(!read.problem_kinds(0).contains(&"clock_step"));
+    assert_eq!(read.inputs[0].packets, 12);
+}
+
+#[test]
 fn captures_joined_with_cat_are_all_read() {
     let expected = frames(6);
     let mut file = pcap_file(Order::Little, PCAP_NANOSECONDS, &expected[..3]);

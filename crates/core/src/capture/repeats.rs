@@ -1,0 +1,155 @@
+//! A capture that was appended to itself: frames with the same bytes *and* the same times as those at its
+//! beginning, in the same order, were captured once, and are left out.
+
+use super::{Block, FrameEntry};
+use std::hash::{DefaultHasher, Hasher};
+
+/// Number of frames of the beginning that are compared; after so many equal ones, the rest is counted.
+const COMPARED_MAX: usize = 1 << 10;
+
+/// Number of frames that have to come again before one of them is left out, as far as they are read.
+const ALIKE_MAX: usize = 16;
+
+/// The beginning of a capture, and how much of it came again.
+#[derive(Default)]
+pub(super) struct Repeats {
+    /// Time of the first frame, ns.
+    first_ns: u64,
+    /// Digests of the first frames, with their times.
+    digests: Vec<u64>,
+    /// Number of frames before the first repetition so far.
+    frames: usize,
+    /// Time of the last of these, ns.
+    last_ns: u64,
+    /// Number of frames of the beginning that have come again in the present repetition.
+    at: Option<usize>,
+    /// Number of frames left out, and the number of the first of them.
+    pub left_out: u64,
+    pub first: u64,
+}
+
+impl Repeats {
+    /// Returns whether no repetition has begun, and none can without a step of the clock back.
+    fn is_idle(&self, has_stepped: bool) -> bool {
+        self.at.is_none() && self.digests.len() >= COMPARED_MAX && !has_stepped
+    }
+
+    /// Leaves out those of the entries from `begin` on that repeat the beginning of the capture. The clock
+    /// `has_stepped` back among them, or may have.
+    pub fn leave_out(&mut self, block: &mut Block, begin: usize, has_stepped: bool) {
+        let entries = block.entries.get(begin..).unwrap_or_default();
+        if let (Some(last), true) = (entries.last(), self.is_idle(has_stepped)) {
+            (self.frames, self.last_ns) = (self.frames + entries.len(), last.time_ns);
+            return;
+        }
+        let entries = std::mem::take(&mut block.entries);
+        for (at, entry) in entries.iter().enumerate() {
+            let following = entries.get(at..).unwrap_or_default();
+            if at < begin || !self.repeats(entry, following, &block.bytes) {
+                block.entries.push(*entry);
+            }
+        }
+    }
+
+    /// Returns whether the next frame, the first of `following`, repeats one of the beginning.
+    fn repeats(&mut self, entry: &FrameEntry, following: &[FrameEntry], bytes: &[u8]) -> bool {
+        // What follows a whole repetition begins another one, or goes on.
+        let under_way = self.at.filter(|at| *at < self.frames);
+        let is_back = self.at.is_some() || entry.time_ns < self.last_ns;
+        let begins = || {
+            let is_first = is_back && self.frames > 1 && entry.time_ns == self.first_ns;
+            // One frame may be captured twice.
+            let alike = following.iter().zip(&self.digests);
+            is_first && alike.take(ALIKE_MAX).all(|(it, digest)| digest_of(it, bytes) == *digest)
+        };
+        let at = match under_way {
+            Some(at) => at,
+            None if begins() => 0,
+            None => return self.goes_on(entry, bytes),
+        };
+        let is_same = match self.digests.get(at) {
+            Some(digest) => *digest == digest_of(entry, bytes),
+            None => entry.time_ns <= self.last_ns,
+        };
+        if !is_same {
+            return self.goes_on(entry, bytes);
+        }
+        self.at = Some(at + 1);
+        self.left_out += 1;
+        self.first = if self.left_out == 1 { entry.id.number() } else { self.first };
+        true
+    }
+
+    /// Adds a frame that repeats nothing.
+    fn goes_on(&mut self, entry: &FrameEntry, bytes: &[u8]) -> bool {
+        if self.frames == 0 {
+            self.first_ns = entry.time_ns;
+        }
+        // Behind a repetition the beginning is that of before.
+        if self.left_out == 0 && self.digests.len() < COMPARED_MAX {
+            self.digests.push(digest_of(entry, bytes));
+        }
+        self.frames += usize::from(self.left_out == 0);
+        (self.at, self.last_ns) = (None, entry.time_ns);
+        false
+    }
+}
+
+fn digest_of(entry: &FrameEntry, bytes: &[u8]) -> u64 {
+    let start = entry.offset as usize;
+    let mut hasher = DefaultHasher::new();
+    hasher.write_u64(entry.time_ns);
+    hasher.write_u32(entry.original_len);
+    hasher.write(bytes.get(start..start + entry.captured_len as usize).unwrap_or_default());
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::{FrameId, LinkType};
+
+    /// Returns the numbers of the frames that are kept of frames with these times, whose bytes are alike.
+    fn kept(times_ns: &[u64], block_frames: usize) -> (Vec<u64>, u64) {
+        let (mut repeats, mut kept) = (Repeats::default(), Vec::new());
+        let numbered: Vec<_> = (1..).zip(times_ns).collect();
+        for frames in numbered.chunks(block_frames) {
+            let mut block = Block::default();
+            block.entries.extend(frames.iter().map(|(number, time_ns)| FrameEntry {
+                id: FrameId::new(0, *number),
+                time_ns: **time_ns,
+                offset: 0,
+                captured_len: 0,
+                original_len: 60,
+                link: LinkType::ETHERNET,
+                clock_set: false,
+            }));
+            repeats.leave_out(&mut block, 0, true);
+            kept.extend(block.entries.iter().map(|entry| entry.id.number()));
+        }
+        (kept, repeats.left_out)
+    }
+
+    #[test]
+    fn a_capture_that_comes_again_is_left_out_and_what_follows_is_not() {
+        let all = [1, 5, 9, 1, 5, 9, 1, 5, 9, 20, 30];
+        for block_frames in [1, 2, 3, 11] {
+            assert_eq!(kept(&all, block_frames), (vec![1, 2, 3, 10, 11], 6), "{block_frames}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_and_a_frame_captured_twice_repeat_nothing() {
+        assert_eq!(kept(&[1, 5, 9, 1, 6, 9], 6).1, 0);
+        assert_eq!(kept(&[1, 5, 9, 4, 5, 9], 6).1, 0);
+        assert_eq!(kept(&[1, 1, 5, 9], 4).1, 0);
+    }
+
+    #[test]
+    fn a_long_capture_is_compared_by_its_beginning() {
+        let once: Vec<u64> = (0..3_000).map(|at| at * 7).collect();
+        let twice = [&once[..], &once, &[90_000]].concat();
+        let (kept, left_out) = kept(&twice, 500);
+        assert_eq!((kept.len(), left_out), (3_001, 3_000));
+    }
+}
