@@ -39,7 +39,8 @@ impl Repeats {
     pub fn leave_out(&mut self, block: &mut Block, begin: usize, has_stepped: bool) {
         let entries = block.entries.get(begin..).unwrap_or_default();
         if let (Some(last), true) = (entries.last(), self.is_idle(has_stepped)) {
-            (self.frames, self.last_ns) = (self.frames + entries.len(), last.time_ns);
+            self.frames += if self.left_out == 0 { entries.len() } else { 0 };
+            self.last_ns = last.time_ns;
             return;
         }
         let entries = std::mem::take(&mut block.entries);

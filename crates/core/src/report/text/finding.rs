@@ -109,11 +109,14 @@ pub(super) fn culprit(finding: &Finding, language: Language) -> String {
     let endpoint = finding.culprit.endpoint;
     let others = endpoint_or_others(&endpoint);
     let at = term(language, &others);
+    let knows = |name: &str| finding.facts.iter().any(|(known, _)| *known == name);
     let id = match finding.culprit.role {
-        Role::Network if finding.facts.iter().any(|(name, _)| *name == "caller") => "network_of",
+        Role::Network if knows("caller") => "network_of",
+        // What reads its traffic may be anywhere on its ways.
+        Role::Network if knows("filtered") && endpoint.port == 0 => "network_around",
         // Data that a server had to retransmit was lost on the way from the server.
         Role::Network if is_from_server(finding) => "network_from",
-        Role::Network if finding.facts.iter().any(|(name, _)| *name == "mute_host") => "network_to",
+        Role::Network if knows("mute_host") => "network_to",
         // A router that identified itself (by ICMP).
         Role::Network if endpoint.port == 0 && endpoint != Endpoint::default() => "network_at",
         Role::Network => "network_to",
