@@ -1,20 +1,17 @@
 //! TLS records (RFC 8446 §5, RFC 5246 §6.2): handshake phases, then turns of application data.
 //!
-//! Record headers are readable whatever the snap length is, and are mostly sufficient. Besides them
-//! only the hellos are read: they show whether TLS 1.3 resumes a session ([`ServerHello`]), and whether the
-//! content is HTTP/2, whose settings are no exchange ([`http2`]). Where keys were given, records are opened, and their content shows what follows from their size otherwise
-//! ([`inside`]).
+//! Record headers are readable whatever the snap length is, and are mostly sufficient. Besides them only the hellos
+//! are read: they show whether TLS 1.3 resumes a session ([`ServerHello`]), and whether the content is HTTP/2, whose
+//! settings are no exchange ([`http2`]). Opened records show what else follows from their size ([`inside`]).
 //! - A ClientHello may have the format of SSL 2.0 (RFC 5246 §E.2).
 //! - TLS 1.3 is recognised by encrypted server records before the client's Finished.
 //! - A TLS 1.3 session is resumed if its ServerHello chooses a pre-shared key; if that cannot be
 //!   read, if these records are too short for a certificate. A TLS 1.2 session is resumed if the
 //!   server changes ciphers first.
-//! - A Finished is recognised by its size, and in a full handshake up to TLS 1.2, in which the client
-//!   sends its key before it changes ciphers, by its place behind the change (RFC 5246 §7.4.9).
+//! - A Finished is recognised by its size, and in a full handshake up to TLS 1.2 by its place (RFC 5246 §7.4.9).
 //! - A TLS 1.3 client that has to show a certificate sends its flight (RFC 8446 §4.4: Certificate,
 //!   CertificateVerify, Finished) at once, in a record for each message or all in one. So the first
-//!   record ends the handshake, and what follows is the rest of the flight only if it has the size of
-//!   it.
+//!   record ends the handshake, and what follows is the rest of the flight only if it has its size.
 //!
 //! ```text
 //! ClientHello ─► server's flight ─► client's flight ─┬─ Finished ────────────────────► application

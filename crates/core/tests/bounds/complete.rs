@@ -138,7 +138,7 @@ const APART: [(&str, &str); 20] = [
 ];
 
 /// More of these.
-const APART_ALSO: [(&str, &str); 15] = [
+const APART_ALSO: [(&str, &str); 17] = [
     ("app/hello.rs", "what one message offers, of which a bounded number is kept"),
     ("app/kind.rs", "words of one kind of request"),
     ("app/listed.rs", "one word"),
@@ -148,6 +148,8 @@ const APART_ALSO: [(&str, &str); 15] = [
     ("check/", "packets of the connections that a report names, which has bounds of its own"),
     ("findings/causes/error_responses.rs", "what is shown of one finding"),
     ("findings/lossy_access.rs", "ways to servers, of which the tally keeps a bounded number"),
+    ("findings/lookups/unwaited.rs", "servers of look-ups, of which a bounded number is kept"),
+    ("findings/selective.rs", "clients, of which the tally keeps a bounded number"),
     ("keys/", "secrets, which the user gives or a block of a capture; they have a bound"),
     ("model/outcome.rs", "codes of one server"),
     ("state/", "the sockets of one host"),
