@@ -32,7 +32,7 @@ use firsts::FIRSTS_MAX;
 pub use firsts::First;
 pub use flows::{Flow, Flows};
 pub use hosts::Hosts;
-pub use queues::{Queues, SmallExchange, Transfer};
+pub use queues::{CleanHandshake, Queues, SmallExchange, Transfer};
 pub use receiving_hosts::ReceivingHosts;
 pub use rows::Rows;
 use runs::Runs;
