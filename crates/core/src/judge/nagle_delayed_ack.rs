@@ -33,6 +33,8 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
         let unprobed = "no ACK came in it, and it is no tail loss probe of a sender known to hold";
         return need(is_probe_due(gap), unprobed).map(|()| of_hold(rest_ns));
     };
+    let is_heard = !gap.acks.unheard || gap.acks.left_within_ns.is_some();
+    need(is_heard, "what followed echoes an earlier timestamp: it left before the ACK arrived")?;
     let mixed = holds_rest(gap);
     let other_holds = ack.acked_all && (gap.last_small || cwnd_open(gap));
     // The application may have waited for data that the ACK carries, unless these are session

@@ -3,10 +3,10 @@
 //!
 //! Two measures bound that delay from below, and the greater one counts. Once a clock is known to run
 //! in milliseconds, each packet is compared with the fastest one so far. Before that, and on clocks
-//! with longer ticks, it is compared with the last packet that shows no delay, by an upper bound of
-//! the tick: the sender cannot have taken longer from its first packet to this one than the capture
-//! saw, plus the delay of that first packet. So the packets of a burst, which have one timestamp, show
-//! how far the path has spread them.
+//! with longer ticks, it is compared with the last packet that shows no delay and came no later than its
+//! timestamp says, by an upper bound of the tick: the sender cannot have taken longer from its first
+//! packet to this one than the capture saw, plus the delay of that first packet. So the packets of a
+//! burst, which have one timestamp, show how far the path has spread them.
 
 use crate::judge::thresholds::RTO_INITIAL_NS;
 use crate::tcp::thresholds::{TIMESTAMP_DRIFT_PPM, TIMESTAMP_PROOF_NS, TIMESTAMP_TICK_NS};
@@ -134,7 +134,9 @@ impl SenderClock {
         if is_bounded && since_ns > sent_ns && self.mark_at < u32::MAX {
             return since_ns - sent_ns + TIMESTAMP_TICK_NS;
         }
-        if apart <= i32::MAX as u32 {
+        // By the bound of the tick, a packet that came later shows less: it can have left as late.
+        let is_later = is_bounded && since_ns > u64::from(apart) * u64::from(self.tick_max_ns);
+        if apart <= i32::MAX as u32 && !is_later {
             self.mark_ticks = ticks;
             self.mark_at = u32::try_from(here_ns.div_ceil(1 << MARK_BITS)).unwrap_or(u32::MAX);
         }
@@ -294,6 +296,14 @@ mod tests {
     #[test]
     fn a_burst_with_one_timestamp_shows_how_far_the_path_has_spread_it() {
         assert!((90..=99).contains(&late_ms(1, &[(41, 41), (41, 85), (41, 140)])));
+    }
+
+    #[test]
+    fn gaps_below_a_tick_that_no_timestamp_counts_add_up() {
+        let burst: Vec<_> = (0..8).map(|gap| (40, 41 + 6 * gap)).collect();
+        assert!((18..=24).contains(&late_ms(10, &burst)), "42 ms less a tick of 20 ms at most");
+        let written: Vec<_> = (0..8).map(|gap| (40 + 6 * gap, 41 + 6 * gap)).collect();
+        assert_eq!(late_ms(10, &written), 0);
     }
 
     #[test]

@@ -27,6 +27,14 @@ pub struct AckTrigger {
     pub tsval: u32,
 }
 
+impl AckTrigger {
+    /// Returns whether a segment that echoes `tsecr` shows that the ACK had arrived: it echoes the ACK or a
+    /// later one, on a clock that wraps (RFC 7323 §5.2).
+    pub fn is_echoed_by(&self, tsecr: u32) -> bool {
+        self.tsval != 0 && tsecr.wrapping_sub(self.tsval) as i32 >= 0
+    }
+}
+
 /// ACKs that took effect in a gap.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Acks {
@@ -42,6 +50,9 @@ pub struct Acks {
     /// The departure that ended the gap echoes an earlier timestamp than that of the last ACK, so that it
     /// left before the ACK arrived (RFC 7323 §4.3).
     pub unheard: bool,
+    /// Longest time from the arrival of the last ACK to the departure that ended the gap, ns, if its echo
+    /// shows that: it echoes the last ACK, and had left before the next one arrived.
+    pub left_within_ns: Option<u64>,
     /// An ACK that passed the vantage in the gap was lost on its way to the sender.
     pub lost: bool,
     /// An ACK of all data in flight passed the vantage at least half a round trip before the end of the
@@ -63,11 +74,11 @@ impl Acks {
         self.last.and_then(|ack| ack.delay_ns).unwrap_or(0)
     }
 
-    /// Time from the effect of the last ACK to `end_ns`, within a gap that began at `start_ns`, ns;
-    /// the whole length without an ACK.
+    /// Time from the effect of the last ACK to `end_ns`, within a gap that began at `start_ns`, ns, but no
+    /// more than the echo permits; the whole length without an ACK.
     pub fn since_last_ns(&self, (start_ns, end_ns): (u64, u64)) -> u64 {
         let last_ns = self.last.map_or(start_ns, |ack| ack.effect_ns.max(start_ns));
-        end_ns.saturating_sub(last_ns)
+        end_ns.saturating_sub(last_ns).min(self.left_within_ns.unwrap_or(u64::MAX))
     }
 
     /// Time from the effect of the first ACK to `end_ns`, within a gap that began at `start_ns`,

@@ -69,10 +69,10 @@ impl Connection {
         gap.rtt.known_ns = under_way_ns.unwrap_or(gap.rtt.known_ns);
         gap.end_with(segment);
         let Sender { space, habits, .. } = &self.senders[side];
-        let heard = gap.acks.last.map_or(0, |ack| ack.tsval);
         gap.acks.unheard = habits.echoes()
-            && heard != 0
-            && segment.echoes().is_some_and(|echo| (echo.wrapping_sub(heard) as i32) < 0);
+            && since.acks.last.is_some_and(|ack| {
+                ack.tsval != 0 && segment.echoes().is_some_and(|echo| !ack.is_echoed_by(echo))
+            });
         gap.behind_hole = kind == Kind::New && start > space.nxt;
         if gap.bottleneck.stood_ns > 0 {
             let message = self.timeline.exchanges.front().map(|it| it.began(side));

@@ -63,6 +63,9 @@ impl Sender {
                 since.acks.lost = true;
                 continue;
             }
+            if !echoed && self.habits.echoes() {
+                since.note_unheard(&ack, echoes);
+            }
             self.habits.note_echo(echoed);
             self.take_effect(since, ack, rtt_sender_ns, rtt_receiver_ns);
         }

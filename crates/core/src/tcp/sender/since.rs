@@ -3,6 +3,7 @@
 use crate::judge::thresholds::ACK_TRAIN_NS;
 use crate::judge::{AckTrigger, Acks, MissingPackets, WindowProbes};
 use crate::model::Sighting;
+use crate::tcp::acks::Ack;
 use crate::tcp::sender::space::SendSpace;
 use crate::wire::{Segment, Side};
 
@@ -68,11 +69,23 @@ impl StoredSince {
     }
 }
 
+/// What a sender had heard by the last ACK that its next segment echoes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard {
+    acks: Acks,
+    flight_before: u64,
+    room_before: Option<i64>,
+    window_before: Option<u64>,
+}
+
 /// Effects of ACKs, and other events, since the sender's last departure.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SinceDeparture {
     /// The ACKs that advanced SND.UNA or the right edge of the window.
     pub acks: Acks,
+    /// What the sender had heard when the segment left that ends the silence, if its echo shows that this
+    /// was less than by the least round trip.
+    pub(super) heard: Option<Heard>,
     /// Flight just before the first ACK, bytes.
     pub flight_first: u64,
     /// Flight just before the last ACK, bytes.
@@ -133,6 +146,30 @@ impl SinceDeparture {
         self.acks.count += 1;
         self.acks.first_effect_ns.get_or_insert(trigger.effect_ns);
         self.acks.last = Some(trigger);
+    }
+
+    /// Records that the segment which leaves now and echoes `tsecr` had left before `ack` arrived, though by
+    /// the least round trip that could have been sooner (RFC 7323 §4.3). If it echoes the ACK before that,
+    /// it left between the two.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn note_unheard(&mut self, ack: &Ack, tsecr: Option<u32>) {
+        let Some(last) = self.acks.last.filter(|_| ack.tsval != 0 && self.heard.is_none()) else {
+            return;
+        };
+        if tsecr.is_some_and(|tsecr| last.is_echoed_by(tsecr)) {
+            let left_within_ns = Some(ack.seen_ns.saturating_sub(last.seen_ns));
+            let Self { flight_before, room_before, window_before, .. } = *self;
+            let acks = Acks { left_within_ns, ..self.acks };
+            self.heard = Some(Heard { acks, flight_before, room_before, window_before });
+        }
+    }
+
+    /// Returns the state without the ACKs that arrived behind the departure, as its echo shows.
+    pub fn as_heard(&self) -> Self {
+        let Some(heard) = self.heard else { return *self };
+        let Heard { acks, flight_before, room_before, window_before } = heard;
+        Self { acks, flight_before, room_before, window_before, heard: None, ..*self }
     }
 
     /// Discards missing packets: data is missing in the capture itself, so that they show nothing
