@@ -241,7 +241,7 @@ pub(super) fn of(cause: Cause, other: Cause, why: &str) -> Option<Checker> {
                 .any(|it| it.is_established() && it.ack_ns.is_some_and(|ns| during.contains(&ns)));
             holds(others, "no other connection was set up meanwhile")
         },
-        (_, _, "queue_empty" | "queue_full" | "transfer_waits") => {
+        (_, _, "handshakes_wait" | "queue_empty" | "queue_full" | "transfer_waits") => {
             |_, _| undecided("the requests of other connections show it")
         }
         (_, _, "hardly") => |_, _| undecided("what hooks saw the threads do shows it"),

@@ -7,6 +7,7 @@
 //! transfer shows at a moment is that of the others at that moment.
 
 use crate::capture::FrameId;
+use crate::findings::loaded_line::{Lines, Queue};
 use crate::findings::proof::Proof;
 use crate::findings::tally::{Instance, Key, SmallExchange, Tally, Transfer};
 use crate::judge::QueueDelay;
@@ -30,9 +31,16 @@ struct Wait {
     /// Side of the transfer behind which the exchange waited, and its port, if the transfer was
     /// captured.
     behind: Option<(Side, u16)>,
+    /// Handshakes of other connections show the queue.
+    by_handshakes: bool,
 }
 
 impl Wait {
+    /// Returns whether other connections show the queue.
+    fn is_shown(&self) -> bool {
+        self.by_handshakes || self.behind.is_some()
+    }
+
     /// Sum of the time that is not attributed to a queue yet, ns.
     fn ns(&self) -> u64 {
         let moved: u64 = self.moved.iter().map(|(_, ns)| ns).sum();
@@ -73,15 +81,20 @@ pub(super) fn settle(tally: &mut Tally) {
     for transfer in &queues.transfers {
         beside.entry(hosts(transfer.client, transfer.server)).or_default().push(transfer);
     }
+    let lines = Lines::of(&tally.firsts);
     let waits = queues.smalls.iter().filter_map(|small| {
         let own_ns = queues.bases.get(&small.connection).copied().unwrap_or(u64::MAX);
         let transfers = beside.get(&hosts(small.client, small.server));
-        let wait = small.wait(own_ns.min(small.rtt_base_ns), transfers.map_or(&[], Vec::as_slice));
+        let own_ns = own_ns.min(small.rtt_base_ns);
+        let wait = small.wait(own_ns, transfers.map_or(&[], Vec::as_slice));
+        let wait = wait.filter(|_| small.is_small);
+        let is_known = |wait: &Wait| wait.behind.is_some();
+        let wait = wait.filter(is_known).or_else(|| small.on_full_line(&lines)).or(wait);
         wait.map(|wait| (small, wait))
     });
     let waits: Vec<_> = waits.collect();
     let mut alone: HashMap<FrameId, UnexplainedDelay> = HashMap::new();
-    for (small, wait) in waits.iter().filter(|(_, wait)| wait.behind.is_none()) {
+    for (small, wait) in waits.iter().filter(|(_, wait)| !wait.is_shown()) {
         alone.entry(small.connection).or_default().add(small, wait);
     }
     let reported = |small: &&SmallExchange| small.reported_ns > 0;
@@ -89,7 +102,7 @@ pub(super) fn settle(tally: &mut Tally) {
         queues.smalls.iter().filter(reported).map(|it| it.connection).collect();
     for (small, wait) in &waits {
         let of_connection = alone.get(&small.connection);
-        if wait.behind.is_none() && !of_connection.is_some_and(UnexplainedDelay::is_queue) {
+        if !wait.is_shown() && !of_connection.is_some_and(UnexplainedDelay::is_queue) {
             continue;
         }
         let place = tally.row_of(small.server);
@@ -163,7 +176,8 @@ impl SmallExchange {
             _ => {}
         }
         let plain_ns = self.queueing_ns - self.reported_ns.min(self.queueing_ns);
-        Wait { base_ns, moved, plain_ns, unseen_ns, behind: Some(behind) }
+        let behind = Some(behind);
+        Wait { base_ns, moved, plain_ns, unseen_ns, behind, by_handshakes: false }
     }
 
     /// Returns the wait if nothing else in the capture would fill a queue: the round trip of the
@@ -172,8 +186,40 @@ impl SmallExchange {
         let [path, connect] = self.beyond(base_ns);
         let moved = [path, connect, (Owner::Server, 0)];
         let plain_ns = self.queueing_ns - self.reported_ns.min(self.queueing_ns);
-        let wait = Wait { base_ns, moved, plain_ns, unseen_ns: 0, behind: None };
+        let (behind, by_handshakes) = (None, false);
+        let wait = Wait { base_ns, moved, plain_ns, unseen_ns: 0, behind, by_handshakes };
         self.has_handshake.then_some(wait)
+    }
+
+    /// Returns the wait in the queue of the client's line, as handshakes at that time show it. What the path
+    /// took beyond the least round trip to that network is no distance. Of the server's time, where
+    /// there was no handshake between request and response, the queue has as much as the ACK of the request
+    /// was late, and nowhere more than that.
+    fn on_full_line(&self, lines: &Lines) -> Option<Wait> {
+        let queue = |time| lines.queue(self.client.address, &self.server, time);
+        let least_ns = lines.least_ns(self.client.address, &self.server)?;
+        let base_ns = least_ns.min(self.rtt_base_ns);
+        let acked_late_ns = self.asked_acked_ns.map(|ns| ns.saturating_sub(base_ns));
+        let shown = queue((self.first.time_ns, self.answered_ns));
+        let (queue_ns, before_ns) = match shown {
+            Some(Queue::Meanwhile(ns)) => (ns, ns.min(acked_late_ns.unwrap_or(ns))),
+            Some(Queue::Around(ns)) => (ns, ns.min(acked_late_ns.unwrap_or(0))),
+            None => (0, 0),
+        };
+        let [(_, path_ns), (_, connect_ns)] = self.beyond(base_ns);
+        let path_ns = path_ns.min(queue_ns);
+        let server_ns = before_ns.saturating_sub(path_ns + self.queueing_ns).min(self.before_ns);
+        let set_up = (self.syn_ns, self.syn_ns + self.handshake_ns);
+        let connect_ns = if queue(set_up).is_some() { connect_ns } else { 0 };
+        let moved =
+            [(Owner::Path, path_ns), (Owner::Connect, connect_ns), (Owner::Server, server_ns)];
+        if path_ns + connect_ns + server_ns == 0 {
+            return None;
+        }
+        let plain_ns = self.queueing_ns - self.reported_ns.min(self.queueing_ns);
+        let (behind, by_handshakes) = (None, true);
+        let wait = Wait { base_ns, moved, plain_ns, unseen_ns: 0, behind, by_handshakes };
+        QueueDelay::begins(wait.ns() + self.reported_ns, base_ns).then_some(wait)
     }
 }
 
@@ -242,6 +288,7 @@ impl SmallExchange {
         }
         proof.rule_out(Cause::PathRtt, "base_rtt", true);
         proof.rule_out(Cause::ServerThink, "transfer_waits", wait.behind.is_some());
+        proof.rule_out(Cause::ServerThink, "handshakes_wait", wait.by_handshakes);
         Instance {
             rank: ((true, false, ns), Reverse((self.last.time_ns, self.last.frame))),
             proof,

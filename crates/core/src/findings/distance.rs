@@ -28,7 +28,7 @@ impl Distances {
 
 /// Returns the usual subnet of an address: 64 bits of IPv6 (RFC 4291 §2.5.4), or 24 of IPv4, which
 /// is mapped into the last 32 bits.
-fn network(host: &Endpoint) -> [u8; 16] {
+pub(super) fn network(host: &Endpoint) -> [u8; 16] {
     let bytes = if host.ip().is_ipv4() { 15 } else { 8 };
     let mut prefix = [0; 16];
     prefix[..bytes].copy_from_slice(&host.address[..bytes]);

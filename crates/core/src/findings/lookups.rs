@@ -20,6 +20,7 @@ use crate::findings::causes::rules;
 use crate::findings::causes::syn_retransmit::UDP_ANSWERS;
 use crate::findings::distance::Distances;
 use crate::findings::forwarded::Forwarded;
+use crate::findings::loaded_line::Lines;
 use crate::findings::tally::{CauseTally, First, Instance, Key, Tally, Wait};
 use crate::findings::thresholds::COST_MIN_NS;
 use crate::findings::{fallback, retries};
@@ -66,7 +67,7 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     }
     let firsts = tally.take_firsts();
     let isolated = isolated(&lookups, &firsts, tally);
-    let distances = Distances::of(&firsts);
+    let (distances, lines) = (Distances::of(&firsts), Lines::of(&firsts));
     let over_tcp = lookups.iter().flat_map(|it| &it.queries).filter(|it| it.flags.over_tcp);
     let reached = over_tcp.map(|query| query.server).collect();
     let heard = heard(&lookups);
@@ -79,6 +80,7 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
         asked,
         reached,
         distances,
+        lines,
         isolated,
         unwaited: Unwaited::of(&lookups),
         by_name,
@@ -258,6 +260,7 @@ struct ResolverBehaviour {
     /// Servers that accepted a TCP connection.
     reached: HashSet<Endpoint>,
     distances: Distances,
+    lines: Lines,
     /// Clients to which nothing came at all, with the number of resolvers that they queried.
     isolated: HashMap<[u8; 16], u64>,
     unwaited: Unwaited,
@@ -509,6 +512,9 @@ fn attribute(
         if cause == Cause::DnsSlow && taken_ns <= rtt_base_ns + rtt_base_ns / ALIKE_PART {
             // The look-up took no longer than the path to the server: the cause is distance, not
             // the resolver.
+            continue;
+        }
+        if cause == Cause::DnsSlow && taken_ns < SLOW_MIN_NS + known.lines.queue_of(lookup, query) {
             continue;
         }
         let upstream = known.forwarded.waited_for(lookup, query).filter(|_| rules.is_wait);

@@ -33,6 +33,7 @@ mod harmless_waits;
 mod held_by_attempt;
 mod left_waiting;
 mod legs;
+mod loaded_line;
 mod lookups;
 mod lossy_access;
 mod mute_hosts;

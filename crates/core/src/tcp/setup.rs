@@ -229,6 +229,13 @@ impl Setup {
         self.steps.get(HandshakeStep::SynAck).map(|syn_ack| syn_ack.time_ns)
     }
 
+    /// Time from the SYN to the SYN-ACK, ns; 0 if either was sent again or is missing.
+    pub fn clean_rtt_ns(&self) -> u64 {
+        let rtt_ns = self.syn_first_ns().zip(self.syn_ack_first_ns());
+        let rtt_ns = rtt_ns.filter(|_| (self.syns, self.syn_acks) == (1, 1));
+        rtt_ns.map_or(0, |(syn_ns, syn_ack_ns)| syn_ack_ns.saturating_sub(syn_ns))
+    }
+
     /// Returns whether the client's ACK was seen.
     #[inline]
     pub fn is_established(&self) -> bool {

@@ -3,8 +3,8 @@
 
 use crate::app::Protocol;
 use crate::capture::FrameId;
-use crate::judge::QueueDelay;
 use crate::judge::thresholds::{INITIAL_WINDOW_BYTES, QUEUE_DELAY_MIN_NS};
+use crate::judge::{QueueDelay, Turn};
 use crate::model::{Cause, Owner, Sighting, Vantage};
 use crate::tcp::{Connection, Exchange, SimpleExchange};
 use crate::wire::{Endpoint, Side};
@@ -28,6 +28,8 @@ pub struct SmallExchange {
     pub(in crate::findings) connection: FrameId,
     /// Least round trip of the connection so far, ns.
     pub(in crate::findings) rtt_base_ns: u64,
+    /// Request and response are within the initial window, so that they fill no queue themselves.
+    pub(in crate::findings) is_small: bool,
     /// The handshake was captured, in which no application takes part.
     pub(in crate::findings) has_handshake: bool,
     pub(in crate::findings) vantage: Vantage,
@@ -41,6 +43,16 @@ pub struct SmallExchange {
     pub(in crate::findings) connect_ns: u64,
     pub(in crate::findings) queueing_ns: u64,
     pub(in crate::findings) server_ns: u64,
+    /// Part of that before the response began.
+    pub(in crate::findings) before_ns: u64,
+    /// Time at which the response began to pass the vantage, ns.
+    pub(in crate::findings) answered_ns: u64,
+    /// Time after which the server acknowledged the request, ns; `None` if it did so with the response.
+    pub(in crate::findings) asked_acked_ns: Option<u64>,
+    /// Time from the SYN to the SYN-ACK, ns; 0 if either was repeated or is missing.
+    pub(in crate::findings) handshake_ns: u64,
+    /// Time of the SYN, ns; 0 if it is missing.
+    pub(in crate::findings) syn_ns: u64,
     /// Time from the last byte to the first ACK of it, or to the next request, at the vantage, ns.
     pub(in crate::findings) acked_ns: u64,
     /// Part of `queueing_ns` that is already reported as bufferbloat.
@@ -93,21 +105,28 @@ impl Queues {
             let sent = connection.senders[side].space.nxt;
             sent.saturating_sub(exchange.began_at[side]) <= INITIAL_WINDOW_BYTES
         };
+        let is_small = Side::ALL.into_iter().all(small);
         let rtt_base_ns = connection.path.base_rtt_ns();
-        if !Side::ALL.into_iter().all(small) || rtt_base_ns == 0 {
+        let of = |owner| exchange.ledger.of(owner);
+        // Of a large response only the time before it may have been that of a queue of others.
+        let before_ns = [Owner::Path, Owner::Connect, Owner::Server].map(of).iter().sum::<u64>();
+        if rtt_base_ns == 0 || !is_small && before_ns < QUEUE_DELAY_MIN_NS {
             return;
         }
-        let of = |owner| exchange.ledger.of(owner);
         let told = exchange.chains.iter().filter(|chain| chain.cause == Cause::Bufferbloat);
         // If a SYN or its answer was repeated, the set-up took longer than the path.
         let setup = &connection.setup;
         let connects = exchange.connects && setup.syns == 1 && setup.syn_acks == 1;
+        let mut chains = exchange.chains.iter();
+        let thinks = chains.find(|chain| chain.cause == Cause::ServerThink);
+        let answers = thinks.filter(|chain| chain.gap.turn == Turn::Answers);
         self.keep(SmallExchange {
             client: connection.client(),
             server: connection.server(),
             exchange: connection.totals.exchanges,
             connection: connection.first_frame,
             rtt_base_ns,
+            is_small,
             has_handshake: !connection.mid_stream,
             vantage: connection.path.vantage(),
             protocol: connection.framer.protocol(),
@@ -120,6 +139,11 @@ impl Queues {
             connect_ns: of(Owner::Connect),
             queueing_ns: of(Owner::Queueing),
             server_ns: of(Owner::Server),
+            before_ns: thinks.map_or(0, |chain| chain.ns.saturating_sub(chain.within_ns)),
+            answered_ns: exchange.answered_ns,
+            asked_acked_ns: answers.and_then(|chain| chain.gap.bottleneck.acked_after_ns),
+            handshake_ns: setup.clean_rtt_ns(),
+            syn_ns: setup.syn_first_ns().unwrap_or(0),
             acked_ns: connection.last.time_ns.saturating_sub(exchange.end_ns),
             reported_ns: told.map(|chain| chain.ns).sum(),
         });

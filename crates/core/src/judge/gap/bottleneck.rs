@@ -19,6 +19,9 @@ pub struct Bottleneck {
     /// round trip, ns; 0 if it is unknown, or if its sender may have delayed it. The kernel sends it, not
     /// the application (RFC 9293 §3.10.7.4): the path took that time, or the host.
     pub ack_late_ns: u64,
+    /// If the other side answers: time after which the ACK of all that it answers came, ns; `None` if that
+    /// came with the answer. Its sender may have delayed it.
+    pub acked_after_ns: Option<u64>,
 }
 
 impl Bottleneck {

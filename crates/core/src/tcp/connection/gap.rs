@@ -156,7 +156,10 @@ impl Knowledge<'_> {
             true => 0,
             false => self.ack_late_ns(side, (start_ns, end_ns)).saturating_sub(shown_ns),
         };
-        Bottleneck { busy_ns, stood_ns, late_ns, queue_ns, ack_late_ns }
+        let is_acked = !continues && self.is_acked_before_answer(side, (start_ns, end_ns));
+        let asker = &self.senders[side.peer()];
+        let acked_after_ns = is_acked.then(|| asker.last.ack_delay_ns(asker.una_seen_ns, 0));
+        Bottleneck { busy_ns, stood_ns, late_ns, queue_ns, ack_late_ns, acked_after_ns }
     }
 
     /// Time by which `side` acknowledged all that it then answered later than after a round trip, ns; 0
@@ -165,11 +168,7 @@ impl Knowledge<'_> {
     /// that of the first copy.
     fn ack_late_ns(&self, side: Side, (start_ns, end_ns): (u64, u64)) -> u64 {
         let asker = &self.senders[side.peer()];
-        let is_acked_before = asker.space.una_seen() >= asker.space.nxt
-            && (start_ns..end_ns).contains(&asker.una_seen_ns)
-            && self.senders[side].last.time_ns < asker.una_seen_ns
-            && asker.last.time_ns > 0
-            && !asker.is_troubled();
+        let is_acked_before = self.is_acked_before_answer(side, (start_ns, end_ns));
         if !is_acked_before || !self.path.is_known(side) || self.path.ends_here(side) {
             return 0;
         }
@@ -178,6 +177,17 @@ impl Knowledge<'_> {
             .ack_delay_ns(asker.una_seen_ns, self.path.rtt_ns(side))
             .min(end_ns - start_ns);
         if late_ns > HOST_DELAY_MAX_NS && late_ns < ACK_TIMER_MIN_NS { late_ns } else { 0 }
+    }
+
+    /// Returns whether `side` acknowledged all that it then answered without data, in the gap, and nothing of
+    /// that had been repeated.
+    fn is_acked_before_answer(&self, side: Side, (start_ns, end_ns): (u64, u64)) -> bool {
+        let asker = &self.senders[side.peer()];
+        asker.space.una_seen() >= asker.space.nxt
+            && (start_ns..end_ns).contains(&asker.una_seen_ns)
+            && self.senders[side].last.time_ns < asker.una_seen_ns
+            && asker.last.time_ns > 0
+            && !asker.is_troubled()
     }
 
     /// Returns the ACKs that took effect in a gap of `side` up to `end_ns`.
