@@ -81,7 +81,7 @@ pub(super) fn settle(tally: &mut Tally) {
     for transfer in &queues.transfers {
         beside.entry(hosts(transfer.client, transfer.server)).or_default().push(transfer);
     }
-    let lines = Lines::of(&tally.firsts);
+    let lines = Lines::of(&queues.handshakes);
     let waits = queues.smalls.iter().filter_map(|small| {
         let own_ns = queues.bases.get(&small.connection).copied().unwrap_or(u64::MAX);
         let transfers = beside.get(&hosts(small.client, small.server));

@@ -200,7 +200,6 @@ mod tests {
             kind: 0,
             wall_ns: MS,
             rested_ns: 0,
-            handshake_ns: 0,
             rtt_base_ns: 0,
             rtt_server_ns: 0,
             vantage: Vantage::Server,

@@ -4,7 +4,7 @@
 
 use crate::dns::{Lookup, Query};
 use crate::findings::distance::network;
-use crate::findings::tally::First;
+use crate::findings::tally::CleanHandshake;
 use crate::judge::thresholds::QUEUE_DELAY_MIN_NS;
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
@@ -48,23 +48,19 @@ pub(super) enum Queue {
 }
 
 impl Lines {
-    /// Collects the handshakes of the first exchanges of connections.
-    pub fn of(firsts: &[First]) -> Self {
+    /// Collects the handshakes that were captured at their clients.
+    pub fn of(all: &[CleanHandshake]) -> Self {
         let mut lines = Self::default();
-        let at_client = || firsts.iter().filter(|first| first.was_seen_at_client());
-        let with_handshake = || at_client().filter(|first| first.handshake_ns > 0);
-        for first in with_handshake() {
-            let way = (first.client, network(&first.server));
+        for it in all {
+            let way = (it.client, network(&it.server));
             let least_ns = lines.least_ns.entry(way).or_insert(u64::MAX);
-            *least_ns = first.handshake_ns.min(*least_ns);
+            *least_ns = it.rtt_ns.min(*least_ns);
         }
-        for first in with_handshake() {
-            let network = network(&first.server);
-            let least_ns = lines.least_ns.get(&(first.client, network));
-            let least_ns = least_ns.copied().unwrap_or(first.handshake_ns);
-            let late_ns = first.handshake_ns.saturating_sub(least_ns);
-            let (from_ns, to_ns) = (first.start_ns, first.start_ns + first.handshake_ns);
-            let of_client = lines.handshakes.entry(first.client).or_default();
+        for &CleanHandshake { client, server, syn_ns, rtt_ns } in all {
+            let network = network(&server);
+            let least_ns = lines.least_ns.get(&(client, network)).copied().unwrap_or(rtt_ns);
+            let (from_ns, to_ns, late_ns) = (syn_ns, syn_ns + rtt_ns, rtt_ns - least_ns);
+            let of_client = lines.handshakes.entry(client).or_default();
             of_client.push(Handshake { from_ns, to_ns, late_ns, network });
         }
         for handshakes in lines.handshakes.values_mut() {
@@ -135,12 +131,13 @@ mod tests {
 
     /// Returns the lines that these handshakes show, each to a network, at a time and so long, in ms.
     fn lines(handshakes: &[(u8, u64, u64)]) -> Lines {
-        let firsts = handshakes.iter().map(|&(network, at_ms, ms)| First {
-            start_ns: at_ms * MS,
-            handshake_ns: ms * MS,
-            ..First::answered(CLIENT, server(network))
+        let all = handshakes.iter().map(|&(network, at_ms, ms)| CleanHandshake {
+            client: CLIENT,
+            server: server(network),
+            syn_ns: at_ms * MS,
+            rtt_ns: ms * MS,
         });
-        Lines::of(&firsts.collect::<Vec<_>>())
+        Lines::of(&all.collect::<Vec<_>>())
     }
 
     fn queue(lines: &Lines, network: u8, from_ms: u64, to_ms: u64) -> Option<Queue> {

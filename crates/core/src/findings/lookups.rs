@@ -67,7 +67,7 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     }
     let firsts = tally.take_firsts();
     let isolated = isolated(&lookups, &firsts, tally);
-    let (distances, lines) = (Distances::of(&firsts), Lines::of(&firsts));
+    let (distances, lines) = (Distances::of(&firsts), Lines::of(&tally.queues.handshakes));
     let over_tcp = lookups.iter().flat_map(|it| &it.queries).filter(|it| it.flags.over_tcp);
     let reached = over_tcp.map(|query| query.server).collect();
     let heard = heard(&lookups);

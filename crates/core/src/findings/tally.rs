@@ -34,7 +34,7 @@ pub use firsts::First;
 pub use flows::{Flow, Flows};
 pub use hosts::Hosts;
 pub use messages::{LOST_SECOND, Losses, Messages, has_lost_second};
-pub use queues::{Queues, SmallExchange, Transfer};
+pub use queues::{CleanHandshake, Queues, SmallExchange, Transfer};
 pub use receiving_hosts::ReceivingHosts;
 pub use rows::Rows;
 use runs::Runs;

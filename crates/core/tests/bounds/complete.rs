@@ -9,7 +9,7 @@ const TABLES: [&str; 7] =
     ["HashMap<", "BTreeMap<", "BTreeSet<", "VecDeque<", "HashSet<", "HashTable<", "Queue<"];
 
 /// Files of tables and bounds, with the generator of [`crate::all`] that fills them.
-const FILLED: [(&str, &str); 73] = [
+const FILLED: [(&str, &str); 74] = [
     ("app/calls.rs", "modbus: calls (client)"),
     ("app/exchanges.rs", "http: requests, none answered"),
     ("app/flow_control.rs", "http2: grants (client)"),
@@ -38,6 +38,7 @@ const FILLED: [(&str, &str); 73] = [
     ("findings/causes/syn_flood.rs", "SYNs"),
     ("findings/fallback.rs", "SYNs to many servers"),
     ("findings/legs.rs", "single requests"),
+    ("findings/loaded_line.rs", "closed between many hosts"),
     ("findings/lookups.rs", "answered look-ups without end"),
     ("findings/mute_hosts.rs", "SYNs to many servers"),
     ("findings/numbers.rs", "SYNs to many servers"),

@@ -21,8 +21,6 @@ pub struct First {
     pub wall_ns: u64,
     /// Time between handshake and request, which is no part of the wall time, ns.
     pub rested_ns: u64,
-    /// Time from the SYN to the SYN-ACK, ns; 0 if either was repeated or is missing.
-    pub handshake_ns: u64,
     /// Base round trip to the server, ns.
     pub rtt_base_ns: u64,
     /// Least round trip from the vantage to the server, ns; 0 if unknown.
@@ -62,7 +60,6 @@ impl First {
             kind: 0,
             wall_ns: 0,
             rested_ns: 0,
-            handshake_ns: 0,
             rtt_base_ns: 0,
             rtt_server_ns: 0,
             vantage: Vantage::Client,
@@ -110,7 +107,6 @@ impl Tally {
             kind: exchange.kind.digest(),
             wall_ns: exchange.wall_ns(),
             rested_ns: exchange.rested_ns,
-            handshake_ns: syn.map_or(0, |_| connection.setup.clean_rtt_ns()),
             rtt_base_ns: connection.path.base_rtt_ns(),
             rtt_server_ns: connection.path.rtt_ns(Side::Server),
             vantage: connection.path.vantage(),

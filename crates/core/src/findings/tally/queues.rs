@@ -17,6 +17,20 @@ const SMALLS_MAX: usize = 1 << 10;
 /// Number of transfers kept per shard. These are the earliest.
 const TRANSFERS_MAX: usize = 64;
 
+/// Number of handshakes kept per shard. These are the earliest.
+const HANDSHAKES_MAX: usize = 1 << 12;
+
+/// A handshake that was captured at its client, and in which nothing was repeated.
+#[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
+pub struct CleanHandshake {
+    pub(in crate::findings) client: [u8; 16],
+    pub(in crate::findings) server: Endpoint,
+    /// Time of the SYN, ns.
+    pub(in crate::findings) syn_ns: u64,
+    /// Time from the SYN to the SYN-ACK, ns.
+    pub(in crate::findings) rtt_ns: u64,
+}
+
 /// An exchange that may have been delayed in a queue.
 #[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 pub struct SmallExchange {
@@ -76,6 +90,7 @@ pub struct Transfer {
 pub struct Queues {
     pub(in crate::findings) smalls: Vec<SmallExchange>,
     pub(in crate::findings) transfers: Vec<Transfer>,
+    pub(in crate::findings) handshakes: Vec<CleanHandshake>,
     /// Least round trip of connections with slow exchanges when these ended, ns, by their first
     /// frame.
     pub(in crate::findings) bases: HashMap<FrameId, u64>,
@@ -160,6 +175,7 @@ impl Queues {
         if let Some(base_ns) = self.bases.get_mut(&connection.first_frame) {
             *base_ns = connection.path.base_rtt_ns();
         }
+        self.handshake(connection);
         for sender in Side::ALL {
             let Some(queue_delay) = connection.cold.queue_delay(sender) else { continue };
             self.transfers.push(Transfer {
@@ -170,6 +186,19 @@ impl Queues {
                 sender,
                 queue_delay: queue_delay.clone(),
             });
+            self.bound();
+        }
+    }
+
+    fn handshake(&mut self, connection: &Connection) {
+        let rtt_ns = connection.setup.clean_rtt_ns();
+        let is_at_client = matches!(connection.path.vantage(), Vantage::Client | Vantage::Local);
+        if let Some(syn_ns) = connection.setup.syn_first_ns()
+            && rtt_ns > 0
+            && is_at_client
+        {
+            let (client, server) = (connection.client().address, connection.server());
+            self.handshakes.push(CleanHandshake { client, server, syn_ns, rtt_ns });
             self.bound();
         }
     }
@@ -188,12 +217,18 @@ impl Queues {
             self.transfers.sort_unstable_by_key(begun);
             self.transfers.truncate(TRANSFERS_MAX);
         }
+        if self.handshakes.len() >= HANDSHAKES_MAX + HANDSHAKES_MAX / 4 {
+            let begun = |it: &CleanHandshake| (it.syn_ns, it.client, it.server);
+            self.handshakes.sort_unstable_by_key(begun);
+            self.handshakes.truncate(HANDSHAKES_MAX);
+        }
     }
 
     /// Adds all of another shard.
     pub fn merge(&mut self, other: Self) {
         self.smalls.extend(other.smalls);
         self.transfers.extend(other.transfers);
+        self.handshakes.extend(other.handshakes);
         self.bases.extend(other.bases);
         self.bound();
     }
