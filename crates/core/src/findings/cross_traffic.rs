@@ -199,7 +199,8 @@ impl SmallExchange {
         let queue = |time| lines.queue(self.client.address, &self.server, time);
         let least_ns = lines.least_ns(self.client.address, &self.server)?;
         let base_ns = least_ns.min(self.rtt_base_ns);
-        let acked_late_ns = self.asked_acked_ns.map(|ns| ns.saturating_sub(base_ns));
+        let acked_ns = Some(self.asked_acked_ns).filter(|&ns| ns < u64::MAX);
+        let acked_late_ns = acked_ns.map(|ns| ns.saturating_sub(base_ns));
         let shown = queue((self.first.time_ns, self.answered_ns));
         let (queue_ns, before_ns) = match shown {
             Some(Queue::Meanwhile(ns)) => (ns, ns.min(acked_late_ns.unwrap_or(ns))),
@@ -209,7 +210,8 @@ impl SmallExchange {
         let [(_, path_ns), (_, connect_ns)] = self.beyond(base_ns);
         let path_ns = path_ns.min(queue_ns);
         let server_ns = before_ns.saturating_sub(path_ns + self.queueing_ns).min(self.before_ns);
-        let set_up = (self.syn_ns, self.syn_ns + self.handshake_ns);
+        let asked_ns = self.first.time_ns;
+        let set_up = (asked_ns.saturating_sub(self.connect_ns), asked_ns);
         let connect_ns = if queue(set_up).is_some() { connect_ns } else { 0 };
         let moved =
             [(Owner::Path, path_ns), (Owner::Connect, connect_ns), (Owner::Server, server_ns)];

@@ -18,7 +18,7 @@ const SMALLS_MAX: usize = 1 << 10;
 const TRANSFERS_MAX: usize = 64;
 
 /// Number of handshakes kept per shard. These are the earliest.
-const HANDSHAKES_MAX: usize = 1 << 12;
+const HANDSHAKES_MAX: usize = 1 << 8;
 
 /// A handshake that was captured at its client, and in which nothing was repeated.
 #[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
@@ -61,12 +61,9 @@ pub struct SmallExchange {
     pub(in crate::findings) before_ns: u64,
     /// Time at which the response began to pass the vantage, ns.
     pub(in crate::findings) answered_ns: u64,
-    /// Time after which the server acknowledged the request, ns; `None` if it did so with the response.
-    pub(in crate::findings) asked_acked_ns: Option<u64>,
-    /// Time from the SYN to the SYN-ACK, ns; 0 if either was repeated or is missing.
-    pub(in crate::findings) handshake_ns: u64,
-    /// Time of the SYN, ns; 0 if it is missing.
-    pub(in crate::findings) syn_ns: u64,
+    /// Time after which the server acknowledged the request, ns; [`u64::MAX`] if it did so
+    /// with the response.
+    pub(in crate::findings) asked_acked_ns: u64,
     /// Time from the last byte to the first ACK of it, or to the next request, at the vantage, ns.
     pub(in crate::findings) acked_ns: u64,
     /// Part of `queueing_ns` that is already reported as bufferbloat.
@@ -156,9 +153,9 @@ impl Queues {
             server_ns: of(Owner::Server),
             before_ns: thinks.map_or(0, |chain| chain.ns.saturating_sub(chain.within_ns)),
             answered_ns: exchange.answered_ns,
-            asked_acked_ns: answers.and_then(|chain| chain.gap.bottleneck.acked_after_ns),
-            handshake_ns: setup.clean_rtt_ns(),
-            syn_ns: setup.syn_first_ns().unwrap_or(0),
+            asked_acked_ns: answers
+                .and_then(|chain| chain.gap.bottleneck.acked_after_ns)
+                .unwrap_or(u64::MAX),
             acked_ns: connection.last.time_ns.saturating_sub(exchange.end_ns),
             reported_ns: told.map(|chain| chain.ns).sum(),
         });
