@@ -96,10 +96,11 @@ impl<'a> Faults<'a> {
     }
 
     fn findings(&self, tally: &Tally, wall_ns: u64) -> Vec<Finding> {
-        let parts = by_culprit(&self.major, tally);
+        let selective = Selective::of(tally);
+        let parts = by_culprit(&self.major, tally, &selective);
         let findings = parts.iter().map(|(culprit, parts)| {
             let culprit = if parts.len() > 1 { *culprit } else { parts[0].0.culprit };
-            finding(culprit, parts, tally, wall_ns)
+            finding(culprit, parts, tally, wall_ns, Some(&selective))
         });
         findings.collect()
     }
@@ -206,10 +207,13 @@ fn minor_observations(minor: &[Part<'_>], wall_ns: u64) -> Vec<Observation> {
 
 /// Returns the parts of each finding, the greatest first. One resolver delays the exchanges of many
 /// servers, and has to be changed only once.
-fn by_culprit<'a>(faults: &[Part<'a>], tally: &Tally) -> Vec<(Culprit, Vec<Part<'a>>)> {
+fn by_culprit<'a>(
+    faults: &[Part<'a>],
+    tally: &Tally,
+    selective: &Selective,
+) -> Vec<(Culprit, Vec<Part<'a>>)> {
     let (cut_off, mute) = (IsolatedClients::of(faults, &tally.firsts), MuteHosts::of(faults));
-    let selective = Selective::of(tally);
-    let lossy = LossyAccess::of(tally, &selective);
+    let lossy = LossyAccess::of(tally, selective);
     let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for &(key, cause) in faults {
         let part = (key, cause);

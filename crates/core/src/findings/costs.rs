@@ -143,7 +143,7 @@ fn cost(
     if !is_worth && !is_greatest {
         return None;
     }
-    let mut finding = finding(key.culprit, &[(&key, &tallied)], tally, wall_ns);
+    let mut finding = finding(key.culprit, &[(&key, &tallied)], tally, wall_ns, None);
     finding.lost_ns = cost_ns;
     finding.share = share_of(cost_ns, wall_ns);
     if tallied.exchanges == 0 {

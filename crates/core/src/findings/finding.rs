@@ -10,12 +10,14 @@ use crate::findings::{
 };
 use crate::model::{Affected, Culprit, Fact, Finding, Histogram, Role};
 
-/// Makes the finding of a cause at `culprit` from its `parts`, one for each server.
+/// Makes the finding of a cause at `culprit` from its `parts`, one for each server. Of a fault it says what
+/// `selective` knows of its losses.
 pub(super) fn finding(
     culprit: Culprit,
     parts: &[Part<'_>],
     tally: &Tally,
     wall_ns: u64,
+    selective: Option<&Selective>,
 ) -> Finding {
     let key = parts[0].0;
     let cause = &sum(parts);
@@ -31,7 +33,6 @@ pub(super) fn finding(
     let endpoint = tally.endpoints.get(&key.server).map(|endpoint| &**endpoint);
     let chance = endpoint.map_or(0.0, |it| (rules(key.cause).chance)(key, cause, it));
     let worst = cause.worst.as_ref();
-    let selective = Selective::of(tally);
     Finding {
         cause: key.cause,
         culprit,
@@ -52,7 +53,7 @@ pub(super) fn finding(
         evidence_exchange: worst.map_or(0, |instance| instance.exchange),
         state: Vec::new(),
         ruled_out: facts::ruled_out(key, cause, endpoint),
-        facts: facts_of(culprit, parts, cause, (endpoint, of_exchanges), &selective)
+        facts: facts_of(culprit, parts, cause, (endpoint, of_exchanges), selective)
             .into_iter()
             .collect(),
         software: worst.and_then(|instance| instance.software.clone()).map(String::from),
@@ -83,7 +84,7 @@ fn facts_of(
     parts: &[Part<'_>],
     cause: &CauseTally,
     (endpoint, of_exchanges): (Option<&EndpointTally>, u64),
-    selective: &Selective,
+    selective: Option<&Selective>,
 ) -> Facts {
     let key = parts[0].0;
     let mut facts = facts::facts(key, cause, endpoint);
@@ -92,7 +93,7 @@ fn facts_of(
     }
     facts.extend(refusals::facts(parts));
     facts.extend(client_isolated::facts(culprit, parts));
-    let selected = selective.facts(parts);
+    let selected = selective.map(|it| it.facts(parts)).unwrap_or_default();
     if selected.is_empty() {
         facts.extend(lossy_access::facts(culprit, parts));
     }

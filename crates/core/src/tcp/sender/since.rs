@@ -79,13 +79,13 @@ pub(super) struct Heard {
 }
 
 /// Effects of ACKs, and other events, since the sender's last departure.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SinceDeparture {
     /// The ACKs that advanced SND.UNA or the right edge of the window.
     pub acks: Acks,
     /// What the sender had heard when the segment left that ends the silence, if its echo shows that this
     /// was less than by the least round trip.
-    pub(super) heard: Option<Heard>,
+    pub(super) heard: Option<Box<Heard>>,
     /// Flight just before the first ACK, bytes.
     pub flight_first: u64,
     /// Flight just before the last ACK, bytes.
@@ -159,17 +159,21 @@ impl SinceDeparture {
         };
         if tsecr.is_some_and(|tsecr| last.is_echoed_by(tsecr)) {
             let left_within_ns = Some(ack.seen_ns.saturating_sub(last.seen_ns));
-            let Self { flight_before, room_before, window_before, .. } = *self;
+            let &mut Self { flight_before, room_before, window_before, .. } = self;
             let acks = Acks { left_within_ns, ..self.acks };
-            self.heard = Some(Heard { acks, flight_before, room_before, window_before });
+            let heard = Heard { acks, flight_before, room_before, window_before };
+            self.heard = Some(Box::new(heard));
         }
     }
 
     /// Returns the state without the ACKs that arrived behind the departure, as its echo shows.
     pub fn as_heard(&self) -> Self {
-        let Some(heard) = self.heard else { return *self };
-        let Heard { acks, flight_before, room_before, window_before } = heard;
-        Self { acks, flight_before, room_before, window_before, heard: None, ..*self }
+        let mut since = self.clone();
+        if let Some(heard) = since.heard.take() {
+            let Heard { acks, flight_before, room_before, window_before } = *heard;
+            since = Self { acks, flight_before, room_before, window_before, ..since };
+        }
+        since
     }
 
     /// Discards missing packets: data is missing in the capture itself, so that they show nothing

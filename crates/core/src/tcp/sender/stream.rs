@@ -205,7 +205,7 @@ impl Sender {
                 };
                 let probed_tail =
                     since.probed_tail || self.space.may_be_tail_probe(start, end) && is_last();
-                self.since.store(SinceDeparture { repeated_ns, probed_tail, ..*since });
+                self.since.store(SinceDeparture { repeated_ns, probed_tail, ..since.clone() });
                 self.fill_pipe(segment.time_ns, len);
                 return false;
             }
@@ -218,7 +218,7 @@ impl Sender {
             }
             Kind::Reordered => self.history_mut().holes.fill(start, end),
             Kind::Probe => {
-                let mut since = *since;
+                let mut since = since.clone();
                 if self.history_mut().count_probe() {
                     since.probed(self.side, segment);
                 }
@@ -226,7 +226,7 @@ impl Sender {
                 return false;
             }
             Kind::Late => {
-                self.since.store(*since);
+                self.since.store(since.clone());
                 return false;
             }
             Kind::New => {}
