@@ -5,7 +5,7 @@ use crate::tables::{MANY, SERVER, ask, close, courses, host, port};
 use crate::wire::{ACK, Client, End, FIN, PSH, Pcap, RST, Server, Talk};
 
 /// Memory that the failures may take, with the connections that are over, bytes.
-const FAILURES_BYTES: u64 = 48 << 20;
+const FAILURES_BYTES: u64 = 49 << 20;
 
 const REQUEST: &[u8] = b"GET /a HTTP/1.1\r\n\r\n";
 
