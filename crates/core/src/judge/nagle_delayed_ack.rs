@@ -98,8 +98,17 @@ fn holds_rest(gap: &Gap) -> bool {
         && !gap.last_small
         && gap.next_pushed
         && window_beyond(gap, gap.flight.before) <= gap.flight.cwnd_opened
+        && !fills_earlier_window(gap)
         && !gap.losses.occurred
         && !gap.flight.waits_per_segment
+}
+
+/// Returns whether the flight may be the whole initial window of a sender older than RFC 6928: two to four
+/// segments, and no more than 4,380 bytes of two or more (RFC 3390 §1).
+fn fills_earlier_window(gap: &Gap) -> bool {
+    const BYTES: u64 = 4_380;
+    let segments = (BYTES / gap.smss.max(1)).clamp(2, 4);
+    gap.flight.before.div_ceil(gap.smss.max(1)) == segments && !has_opened(gap, gap.flight.before)
 }
 
 /// Size of a congestion window that permits one segment more than `flight`, bytes.
