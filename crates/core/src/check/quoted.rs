@@ -378,6 +378,7 @@ pub(super) const WORDS: &[&str] = &[
     "refuser",
     "replies",
     "reporter",
+    "router",
     "resolver",
     "role",
     "says",

@@ -18,8 +18,10 @@ pub(super) struct Answer {
     pub payload_bytes: u32,
     pub server: Endpoint,
     pub client: Endpoint,
-    /// The DNS message; `None` for a port unreachable.
+    /// The DNS message; `None` for an ICMP error.
     pub message: Option<Vec<u8>>,
+    /// The host on the way that sent the ICMP error; `None` if the server's did.
+    pub router: Option<Endpoint>,
 }
 
 /// The last answers for which no query has been captured.

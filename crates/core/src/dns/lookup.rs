@@ -39,7 +39,8 @@ pub struct QueryFlags {
     /// The answer to the query, or that to the other query of its pair, was too large for a
     /// datagram (TC), so that the query is repeated over TCP.
     pub is_truncated: bool,
-    /// The server's host reported that its port is closed (ICMP).
+    /// An ICMP error came in place of an answer: the server's host reported that its port is closed, or
+    /// [`Query::router`] that it does not pass the query on.
     pub is_unreachable: bool,
     /// The answer contains at least one record.
     pub has_answers: bool,
@@ -103,6 +104,8 @@ pub struct Query {
     pub closed: Option<(u64, FrameId)>,
     /// An answer from another address than the query went to.
     pub foreign: Option<Box<Foreign>>,
+    /// The host on the way that did not pass the query on, as its ICMP error says (RFC 1812 §5.2.7.1).
+    pub router: Option<Box<Endpoint>>,
     /// Further properties.
     pub flags: QueryFlags,
 }

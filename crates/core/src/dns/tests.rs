@@ -91,7 +91,8 @@ fn feed(tracker: &mut Tracker, client: &str, trace: &str) -> u64 {
         let client = endpoint(client, words[2].parse().expect("a port"));
         let server = endpoint(words[3], 53);
         if words[1] == "icmp" {
-            tracker.unreachable(time_ns, frame, &client, &server);
+            let router = words.get(4).map(|router| endpoint(router, 0));
+            tracker.unreachable((time_ns, frame), &client, &server, router);
             continue;
         }
         if words[1] == "closed" {

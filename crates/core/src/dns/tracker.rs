@@ -104,13 +104,14 @@ impl Tracker {
         Self { keep_names, ..Self::default() }
     }
 
-    /// Processes an ICMP port unreachable about a datagram that `client` sent to `server`.
+    /// Processes an ICMP error about a datagram that `client` sent to `server`: of the server's host, whose
+    /// port is closed, or of a `router` on the way there.
     pub fn unreachable(
         &mut self,
-        time_ns: u64,
-        frame: FrameId,
+        (time_ns, frame): (u64, FrameId),
         client: &Endpoint,
         server: &Endpoint,
+        router: Option<Endpoint>,
     ) {
         let lookups = self.open.of(client.address);
         let mut lookups = lookups.map(|open| open.refuse(time_ns, client.port, server));
@@ -118,6 +119,7 @@ impl Tracker {
             query.answered_ns = Some(time_ns);
             query.answer_frame = Some(frame);
             query.flags.is_unreachable = true;
+            query.router = router.map(Box::new);
         } else if server.port == DNS_PORT {
             let (server, client) = (*server, *client);
             let (payload_bytes, message) = (0, None);
@@ -128,6 +130,7 @@ impl Tracker {
                 server,
                 client,
                 message,
+                router,
             });
         }
     }
@@ -157,7 +160,7 @@ impl Tracker {
         let Some(early) = self.early.take(time_ns, server, client) else { return };
         let (frame, payload_bytes) = (early.frame, early.payload_bytes);
         match early.message {
-            None => self.unreachable(time_ns, frame, client, server),
+            None => self.unreachable((time_ns, frame), client, server, early.router),
             Some(payload) => {
                 let (source, destination) = (server, client);
                 let answer =
@@ -204,8 +207,15 @@ impl Tracker {
             if !self.answer(carried, &message) && carried.carrier == Transport::Datagram {
                 let MessageContext { frame, payload_bytes, .. } = *carried;
                 let (server, client, message) = (*source, *destination, Some(payload.to_vec()));
-                let early =
-                    early::Answer { time_ns, frame, payload_bytes, server, client, message };
+                let early = early::Answer {
+                    time_ns,
+                    frame,
+                    payload_bytes,
+                    server,
+                    client,
+                    message,
+                    router: None,
+                };
                 self.early.add(early);
             }
         } else if !message.is_response && destination.port == DNS_PORT && !destination.is_group() {
@@ -441,6 +451,7 @@ fn query_of(carried: &MessageContext<'_>, qtype: u16, message: &Message) -> Quer
         later_fragment: None,
         first_fragment: None,
         foreign: None,
+        router: None,
         closed: None,
         flags: QueryFlags {
             over_tcp: carried.carrier.is_tcp(),

@@ -58,8 +58,14 @@ impl Names {
                     if is_closed && error.reporter.address == receiver.address {
                         self.dns.rejected(time_ns, frame, &receiver, &sender);
                     }
-                } else {
-                    self.dns.unreachable(time_ns, frame, &sender, &receiver);
+                } else if let IcmpErrorKind::PortUnreachable
+                | IcmpErrorKind::Unreachable
+                | IcmpErrorKind::Prohibited = error.kind
+                {
+                    let is_closed = error.kind == IcmpErrorKind::PortUnreachable
+                        && error.reporter.address == receiver.address;
+                    let router = (!is_closed).then_some(error.reporter);
+                    self.dns.unreachable((time_ns, frame), &sender, &receiver, router);
                 }
             }
             Aside::Quic(_) | Aside::Fragment(_) => {}

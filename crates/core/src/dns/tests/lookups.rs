@@ -206,6 +206,20 @@ fn a_closed_port_is_a_failure() {
 }
 
 #[test]
+fn a_router_without_a_way_is_no_closed_port() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.001 icmp 4000 10.0.0.53 10.0.9.1
+         0.002 q 4001 10.0.0.54 1 A db.example.com
+         0.003 r 4001 10.0.0.54 1 A db.example.com 10.1.1.1",
+    );
+    assert_eq!(lost(&lookup), "- 1, dns_failure 2");
+    let router = lookup.queries[0].router.as_deref().copied();
+    assert_eq!(router, Some(endpoint("10.0.9.1", 0)));
+    assert_eq!(lookup.queries[1].router, None);
+}
+
+#[test]
 fn an_answer_far_above_the_baseline_is_slow() {
     let lookups = lookups(
         "0.000 q 4000 10.0.0.53 1 A one.example

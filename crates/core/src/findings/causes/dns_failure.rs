@@ -1,5 +1,5 @@
 //! An answer that reports the failure of the look-up (SERVFAIL, REFUSED, FORMERR; RFC 1035 §4.1.1), or
-//! an ICMP error that comes instead: nothing listens at the port.
+//! an ICMP error that comes instead: nothing listens at the port, or a router has no way there.
 
 use super::lookup::{
     FAILED, LookupRules, LookupScene, RESOLVED, add_answer, add_query, rcode_name,
@@ -9,7 +9,7 @@ use crate::findings::facts::Facts;
 use crate::findings::floors::Case;
 use crate::findings::proof::Proof;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
-use crate::model::{Cause, Fact};
+use crate::model::{Cause, Fact, Role};
 use crate::wire::dns_message::rcode;
 
 /// How the cause is recognised in a look-up.
@@ -18,6 +18,10 @@ pub(super) const LOOKUP: LookupRules = LookupRules {
     count: |lookup, shown| {
         let failed = lookup.queries.iter().filter(|it| it.is_failure());
         failed.filter(|it| it.server == shown.server).count() as u64
+    },
+    role: |query, _| match query.router {
+        Some(_) => Role::Network,
+        None => Role::Resolver,
     },
     prove,
     ..LookupRules::PLAIN
@@ -43,7 +47,9 @@ fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
         add_answer(next, if next.is_failure() { "answer" } else { "resolved" }, proof);
     }
     scene.add_common_facts(proof);
-    if scene.query.flags.is_unreachable {
+    if let Some(router) = &scene.query.router {
+        proof.add_fact("router", Fact::Text(router.ip().to_string()));
+    } else if scene.query.flags.is_unreachable {
         proof.add_fact("closed_port", Fact::Text(scene.query.server.to_string()));
     }
     if let Some(rcode) = scene.query.rcode {
