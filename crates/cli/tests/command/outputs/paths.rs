@@ -72,5 +72,6 @@ pub const PATHS: &[PathArgument] = &[
     path("report", "output", Use::File),
     path("report", "sockets", Use::Input),
     path("treat resolver", "file", Use::Treated),
+    path("watch", "keylog", Use::Input),
     path("watch", "write", Use::Private),
 ];
