@@ -6,6 +6,10 @@ use std::sync::Arc;
 use tcpwhy_core::keys::{KEYS_MAX, Keys};
 use zeroize::Zeroizing;
 
+/// Time in which a program hands over the secrets of a handshake whose frames have come.
+#[cfg(all(feature = "program", target_os = "linux"))]
+pub const HANDED_OVER: std::time::Duration = std::time::Duration::from_millis(5);
+
 /// Secrets of TLS connections, and the file that they are from.
 #[derive(Clone, Debug)]
 pub struct KeyLog {

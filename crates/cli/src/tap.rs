@@ -1,5 +1,6 @@
 //! Captures and diagnoses the packets of tcpwhy's own connections while it sends requests.
 
+use crate::keylog::HANDED_OVER;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -30,8 +31,6 @@ const CONNECTIONS_MIN: f64 = 4.0;
 /// The kernel hands packets over after 64 ms at the latest; the rest allows for packets of other
 /// processors.
 const UNDER_WAY: Duration = Duration::from_millis(150);
-/// Time in which a connection hands over the secrets of a handshake whose packets have come.
-const HANDED_OVER: Duration = Duration::from_millis(5);
 /// Bytes kept of a packet that is to be opened: all of the largest.
 const WHOLE_BYTES: u32 = 65_536;
 /// Memory for packets that are kept, bytes.

@@ -13,6 +13,7 @@ use super::tap::Tap;
 use super::target::Target;
 use super::view::{Ended, Fixed};
 use crate::error::Error;
+use crate::keylog::HANDED_OVER;
 use crate::output;
 use crate::terminal;
 use std::collections::VecDeque;
@@ -36,8 +37,6 @@ const KEYS: Duration = Duration::from_millis(50);
 /// After the share of captured connections was reduced, frames of the others still arrive for this
 /// time: the ring holds them for up to 64 ms, and frames of other processors are waited for.
 const UNDER_WAY: Duration = Duration::from_millis(500);
-/// Time in which a program writes the secrets of a handshake whose frames have come.
-const WRITTEN: Duration = Duration::from_millis(5);
 /// How long the last report waits for the last reading of the sockets' state.
 const STATE_WAIT: Duration = Duration::from_secs(2);
 
@@ -270,7 +269,7 @@ impl<'a> Watcher<'a> {
     /// Reads the secrets of the handshakes whose frames were read.
     fn read_keys(&mut self) {
         let Some(keylog) = &mut self.keylog else { return };
-        thread::sleep(WRITTEN);
+        thread::sleep(HANDED_OVER);
         if let Err(error) = keylog.read() {
             self.keylog = None;
             self.note(format!("the key log is not followed any more: {error}"));

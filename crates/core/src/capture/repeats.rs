@@ -43,18 +43,20 @@ impl Repeats {
             self.last_ns = last.time_ns;
             return;
         }
-        let entries = std::mem::take(&mut block.entries);
-        for (at, entry) in entries.iter().enumerate() {
-            let following = entries.get(at..).unwrap_or_default();
-            if at < begin || !self.repeats(entry, following, &block.bytes) {
-                block.entries.push(*entry);
+        let mut kept = begin;
+        for at in begin..block.entries.len() {
+            if !self.repeats(&block.entries[at..], &block.bytes) {
+                block.entries[kept] = block.entries[at];
+                kept += 1;
             }
         }
+        block.entries.truncate(kept);
     }
 
     /// Returns whether the next frame, the first of `following`, repeats one of the beginning.
-    fn repeats(&mut self, entry: &FrameEntry, following: &[FrameEntry], bytes: &[u8]) -> bool {
-        // What follows a whole repetition begins another one, or goes on.
+    fn repeats(&mut self, following: &[FrameEntry], bytes: &[u8]) -> bool {
+        let Some(entry) = following.first() else { return false };
+        // When the whole beginning has come again, the next frame repeats its first one, or none.
         let under_way = self.at.filter(|at| *at < self.frames);
         let is_back = self.at.is_some() || entry.time_ns < self.last_ns;
         let begins = || {

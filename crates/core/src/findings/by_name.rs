@@ -6,7 +6,7 @@ use crate::findings::thresholds::CHANCE_MAX;
 use crate::wire::Endpoint;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// What a server does with names.
+/// A server that answers each query for some names and none for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ByName {
     /// Number of names that had no answer, and of those that had one each time.

@@ -38,7 +38,7 @@ impl Handshake {
     }
 }
 
-/// What handshakes show of a client's line in a time.
+/// A queue on the way of a client, as handshakes show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Queue {
     /// Handshakes in that time were late by so much at least, ns.

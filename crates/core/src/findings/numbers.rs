@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Number of directions that are compared: one with two numbers is enough, and nearly every conversation has it.
 pub const NUMBERED_DIRECTIONS_MAX: usize = 64;
 
-/// What the segments of one direction have.
+/// The sequence numbers of one direction of a connection.
 #[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 struct Direction {
     /// The sequence number of all of them.

@@ -82,7 +82,7 @@ impl GrowingKeys {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Keys) -> T) -> T {
-        // What another thread left half done is one secret less.
+        // A thread that panicked while it held the lock has left out one secret at most.
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if all.young.of.len() >= KEYS_MAX / 2 {
             all.old = std::mem::take(&mut all.young);

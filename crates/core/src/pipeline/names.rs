@@ -53,17 +53,17 @@ impl Names {
                 let FlowKey { low, high } = error.flow;
                 let (sender, receiver) = if error.from_high { (high, low) } else { (low, high) };
                 let (time_ns, frame) = (error.time_ns, error.frame);
+                // The host to which the packet was sent says that its port is closed.
+                let is_closed = error.kind == IcmpErrorKind::PortUnreachable
+                    && error.reporter.address == receiver.address;
                 if sender.port == dns::DNS_PORT && receiver.port != dns::DNS_PORT {
-                    let is_closed = error.kind == IcmpErrorKind::PortUnreachable;
-                    if is_closed && error.reporter.address == receiver.address {
+                    if is_closed {
                         self.dns.rejected(time_ns, frame, &receiver, &sender);
                     }
                 } else if let IcmpErrorKind::PortUnreachable
                 | IcmpErrorKind::Unreachable
                 | IcmpErrorKind::Prohibited = error.kind
                 {
-                    let is_closed = error.kind == IcmpErrorKind::PortUnreachable
-                        && error.reporter.address == receiver.address;
                     let router = (!is_closed).then_some(error.reporter);
                     self.dns.unreachable((time_ns, frame), &sender, &receiver, router);
                 }

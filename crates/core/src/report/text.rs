@@ -153,7 +153,7 @@ fn captured_at(vantage: Vantage) -> Option<&'static str> {
 /// Writes the limits of the report, before its findings.
 fn limits(page: &mut Page<'_>, report: &Report) {
     let language = page.look.language;
-    // What is left to say of times means little then.
+    // It comes first: where a program wrote the packets, the other warnings matter little.
     let (made_up, others): (Vec<_>, Vec<_>) =
         report.observations.iter().partition(|it| findings::says_made_up(it));
     let warn = |page: &mut Page<'_>, observations: &[&Observation]| {

@@ -14,7 +14,7 @@ use crate::group::{Controller, Group};
 use crate::labels::{Cause, Role, Variant};
 use crate::params::Params;
 use crate::stage::Stage;
-use crate::talk::{self, Talk};
+use crate::talk;
 
 /// A Java monitor that every request takes; threads of a virtual machine sleep by the same call by
 /// which they wait for it.
@@ -190,17 +190,9 @@ fn row_lock(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed,
         format!("UPDATE stock SET sold = sold + 1 WHERE id = {row}; SELECT pg_sleep({seconds})");
     let mut messages = vec![talk::postgres_startup()];
     messages.extend((0..p.get("requests")?).map(|_| talk::postgres_query(&sql)));
-    stage.start_captures()?;
-    let talk = Talk {
-        server,
-        connections: p.get("connections")?,
-        messages,
-        spacing: p.duration("spacing_ns")?,
-        is_whole: talk::postgres_is_whole,
-    };
-    let loaded = talk::run(&stage.client, &talk);
+    let observed = programs::converse(stage, p, server, messages, talk::postgres_is_whole);
     postgres.stop();
-    let mut observed = Observed::new(loaded?, server);
+    let mut observed = observed?;
     observed.versions.push(("postgres".to_owned(), version));
     Ok(observed)
 }
@@ -219,7 +211,7 @@ fn commits(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, 
     let application = programs::asks_postgres(stage, server, 1, query)?;
     let observed = load(stage, p, server);
     drop(application);
-    // It writes what it has before it ends.
+    // PostgreSQL writes its last data to the disk when it ends: the limit would make that take long.
     group.limit_disk(stage.dir(), u64::from(u32::MAX))?;
     postgres.stop();
     let mut observed = observed?;

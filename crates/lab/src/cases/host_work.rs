@@ -18,7 +18,7 @@ use crate::params::Params;
 use crate::rng::Rng;
 use crate::stage::Stage;
 use crate::sys;
-use crate::talk::{self, Talk};
+use crate::talk;
 
 /// A CPU quota that requests use up.
 pub const CPU_QUOTA: Case = Case {
@@ -325,15 +325,8 @@ fn redis_keys(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observe
     };
     let get = talk::redis_command(&["GET", "key:1"]);
     let messages = (0..p.get("requests")?).map(|at| if at % 3 == 0 { &scan } else { &get }.clone());
-    stage.start_captures()?;
-    let talk = Talk {
-        server,
-        connections: p.get("connections")?,
-        messages: messages.collect(),
-        spacing: p.duration("spacing_ns")?,
-        is_whole: talk::redis_is_whole,
-    };
-    let mut observed = Observed::new(talk::run(&stage.client, &talk)?, server);
+    let messages = messages.collect();
+    let mut observed = programs::converse(stage, p, server, messages, talk::redis_is_whole)?;
     observed.versions.push(version("redis-server"));
     Ok(observed)
 }

@@ -7,12 +7,15 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::case::Observed;
 use crate::client::{Loaded, Request};
 use crate::dns;
 use crate::error::{Doing, LabError};
 use crate::netns::{Netns, Process};
+use crate::params::Params;
 use crate::stage::Stage;
 use crate::sys::TcpInfo;
+use crate::talk::{self, Talk};
 
 /// The client for cases with other protocols than HTTP.
 const CLIENT: &str = include_str!("programs/client.py");
@@ -83,6 +86,26 @@ pub fn version(netns: &Netns, program: impl AsRef<OsStr>, arg: &str) -> String {
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
     text.lines().next().unwrap_or_default().trim().to_owned()
+}
+
+/// Starts the captures and sends `messages` on each of the connections of the case, with its pauses between
+/// an answer and the next message.
+pub fn converse(
+    stage: &mut Stage,
+    p: &Params,
+    server: SocketAddr,
+    messages: Vec<Vec<u8>>,
+    is_whole: fn(&[u8]) -> bool,
+) -> Result<Observed, LabError> {
+    stage.start_captures()?;
+    let talk = Talk {
+        server,
+        connections: p.get("connections")?,
+        messages,
+        spacing: p.duration("spacing_ns")?,
+        is_whole,
+    };
+    Ok(Observed::new(talk::run(&stage.client, &talk)?, server))
 }
 
 /// Starts Redis without persistence.

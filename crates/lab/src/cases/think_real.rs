@@ -16,7 +16,7 @@ use crate::params::Params;
 use crate::rng::Rng;
 use crate::server::{Behaviour, Server};
 use crate::stage::Stage;
-use crate::talk::{self, Talk};
+use crate::talk;
 
 /// nginx forwards requests to a backend with think time.
 pub const NGINX: Case = Case {
@@ -148,7 +148,7 @@ fn postgres_act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Obser
     let query = talk::postgres_query(&format!("SELECT pg_sleep({seconds}), 42 AS answer"));
     let mut messages = vec![talk::postgres_startup()];
     messages.extend((0..p.get("requests")?).map(|_| query.clone()));
-    let mut observed = converse(stage, p, server, messages, talk::postgres_is_whole)?;
+    let mut observed = programs::converse(stage, p, server, messages, talk::postgres_is_whole)?;
     postgres.stop();
     observed.versions.push(("postgres".to_owned(), version));
     Ok(observed)
@@ -177,28 +177,11 @@ fn redis_act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed
         _ => vec!["EVAL", &busy, "0"],
     };
     let messages = (0..p.get("requests")?).map(|_| talk::redis_command(&words));
-    let mut observed = converse(stage, p, server, messages.collect(), talk::redis_is_whole)?;
+    let mut observed =
+        programs::converse(stage, p, server, messages.collect(), talk::redis_is_whole)?;
     let version = run("redis-server", &["--version"]).unwrap_or_default();
     observed.versions.push(("redis".to_owned(), version.trim().to_owned()));
     Ok(observed)
-}
-
-fn converse(
-    stage: &mut Stage,
-    p: &Params,
-    server: SocketAddr,
-    messages: Vec<Vec<u8>>,
-    is_whole: fn(&[u8]) -> bool,
-) -> Result<Observed, LabError> {
-    stage.start_captures()?;
-    let talk = Talk {
-        server,
-        connections: p.get("connections")?,
-        messages,
-        spacing: p.duration("spacing_ns")?,
-        is_whole,
-    };
-    Ok(Observed::new(talk::run(&stage.client, &talk)?, server))
 }
 
 const PYTHON: &str = "

@@ -141,7 +141,8 @@ fn what_the_thread_of_a_request_did_is_timed_by_state() {
     assert!(did.locked_ns >= 50 * MS && one.others_ns < MS, "{one:?}");
 }
 
-/// What the thread of a request did while it waited by a condition variable, until `work` returned.
+/// Returns the times by state of the thread that serves one request, for which it runs `work`. `None` if the
+/// test cannot run.
 fn waiting(name: &str, work: impl FnMut() + Send + 'static) -> Option<States> {
     let place = Place::new(name)?;
     let (listener, at, mut session) = served(&place);

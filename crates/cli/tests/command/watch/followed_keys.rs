@@ -43,7 +43,8 @@ fn requests_in_connections_made_after_the_watch_began_are_named() {
     let log = place.folder.join("keys.log");
     std::fs::write(&log, "# written by a test\n").expect("a file");
     let path = log.to_str().expect("a name").to_owned();
-    let watch = place.watch(&["--json", "--for", "20s", "--keylog", &path]);
+    let watched = ["--json", "--interval", "500ms", "--for", "30s", "--keylog", &path];
+    let mut watch = place.watch(&watched);
     for item in 0..6 {
         let asked = place
             .command("curl")
@@ -54,18 +55,23 @@ fn requests_in_connections_made_after_the_watch_began_are_named() {
             .expect("curl runs");
         assert_eq!(asked.stdout, b"answer");
     }
-    // The frames of the last request are handed over.
-    thread::sleep(Duration::from_millis(500));
-    let out = interrupt(watch);
-    let reports = reports(&out);
-    let last = reports.last().unwrap_or_else(|| panic!("no report: {}", stderr(&out)));
-    let endpoints = last["endpoints"].as_array().expect("a list");
-    let kinds = endpoints.iter().flat_map(|it| it["kinds"].as_array().expect("a list"));
-    let named = kinds.filter(|it| it["kind"] == "GET /items/{id}");
-    let requests: u64 = named.filter_map(|it| it["exchanges"].as_u64()).sum();
-    assert_eq!(requests, 6, "{last}");
+    let mut lines = BufReader::new(watch.stdout.take().expect("a pipe")).lines();
+    let mut text = String::new();
+    let mut requests = 0;
+    while requests < 6 {
+        // The watch ends by itself where that never comes.
+        let line = lines.next().unwrap_or_else(|| panic!("{requests} requests: {text}"));
+        let line = line.expect("text");
+        let report: Value = serde_json::from_str(&line).expect("JSON");
+        let endpoints = report["endpoints"].as_array().expect("a list");
+        let kinds = endpoints.iter().flat_map(|it| it["kinds"].as_array().expect("a list"));
+        let named = kinds.filter(|it| it["kind"] == "GET /items/{id}");
+        requests = named.filter_map(|it| it["exchanges"].as_u64()).sum();
+        text += &line;
+    }
+    drop(interrupt(watch));
+    assert_eq!(requests, 6, "{text}");
     let secrets = std::fs::read_to_string(&log).expect("written by curl");
-    let text = String::from_utf8_lossy(&out.stdout);
     let lines = secrets.lines().filter(|line| !line.starts_with('#'));
     let mut hidden = lines.filter_map(|line| line.split(' ').nth(2));
     assert!(hidden.clone().count() >= 6 && hidden.all(|it| !text.contains(it)));

@@ -162,7 +162,7 @@ pub(in crate::findings) struct OtherQueries<'a> {
     pub is_measured: bool,
     /// Its server accepted a TCP connection.
     pub is_reached: bool,
-    /// What its server does with names, if they decide whether it answers.
+    /// Its server answers each query for some names and none for others.
     pub by_name: Option<ByName>,
 }
 

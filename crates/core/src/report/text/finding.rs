@@ -112,7 +112,7 @@ pub(super) fn culprit(finding: &Finding, language: Language) -> String {
     let knows = |name: &str| finding.facts.iter().any(|(known, _)| *known == name);
     let id = match finding.culprit.role {
         Role::Network if knows("caller") => "network_of",
-        // What reads its traffic may be anywhere on its ways.
+        // The filter may be on either side of the client's link, or near the peers.
         Role::Network if knows("filtered") && endpoint.port == 0 => "network_around",
         // Data that a server had to retransmit was lost on the way from the server.
         Role::Network if is_from_server(finding) => "network_from",
@@ -186,10 +186,11 @@ fn experiments(page: &mut Page<'_>, finding: &Finding) {
 /// Returns number, sender, payload, and time since the previous frame of the chain, of one frame.
 fn columns((index, link): (usize, &Evidence), language: Language) -> [String; 4] {
     let from = match link.from {
-        Side::Client => "client",
-        Side::Server => "server",
+        // Any host on the way may have sent it.
+        _ if link.part == "icmp" => "ICMP",
+        Side::Client => term(language, "client"),
+        Side::Server => term(language, "server"),
     };
-    let from = term(language, from);
     let bytes = match link.payload_bytes {
         0 => "–".into(),
         bytes => format!("{} B", units::count(bytes.into())),

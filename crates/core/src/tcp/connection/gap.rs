@@ -56,7 +56,8 @@ impl Knowledge<'_> {
         since: &SinceDeparture,
         gap: &mut Gap,
     ) {
-        let since = &since.as_heard();
+        let heard = since.as_heard();
+        let since = heard.as_ref().unwrap_or(since);
         let bottleneck = self.bottleneck(side, (start_ns, end_ns), continues);
         let opens_from = match self.timeline.exchanges.front() {
             Some(front) if front.idle_ns >= LINUX_RTO_MIN_NS => front.began_at[side],

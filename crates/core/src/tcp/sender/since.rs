@@ -69,7 +69,8 @@ impl StoredSince {
     }
 }
 
-/// What a sender had heard by the last ACK that its next segment echoes.
+/// The part of [`SinceDeparture`] that ACKs change, as it was after the last ACK that the sender had received
+/// when its next segment left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard {
     acks: Acks,
@@ -166,14 +167,12 @@ impl SinceDeparture {
         }
     }
 
-    /// Returns the state without the ACKs that arrived behind the departure, as its echo shows.
-    pub fn as_heard(&self) -> Self {
-        let mut since = self.clone();
-        if let Some(heard) = since.heard.take() {
-            let Heard { acks, flight_before, room_before, window_before } = *heard;
-            since = Self { acks, flight_before, room_before, window_before, ..since };
-        }
-        since
+    /// Returns the state without the ACKs that arrived behind the departure, if its echo shows that there
+    /// were any.
+    pub fn as_heard(&self) -> Option<Self> {
+        let &Heard { acks, flight_before, room_before, window_before } = self.heard.as_deref()?;
+        let all = Self { heard: None, ..self.clone() };
+        Some(Self { acks, flight_before, room_before, window_before, ..all })
     }
 
     /// Discards missing packets: data is missing in the capture itself, so that they show nothing

@@ -63,7 +63,8 @@ impl States {
             other_ns: fields.u64(),
             stopped_ns: fields.u64(),
         };
-        // What seemed to be sleep, and ended when another thread released the lock.
+        // Waits whose timer expired count as sleep in the kernel. Where another thread ended the last wait at the
+        // same futex, they were parts of a wait for a lock.
         let retried_ns = fields.u64().min(states.sleeping_ns);
         states.sleeping_ns -= retried_ns;
         states.locked_ns = states.locked_ns.saturating_add(retried_ns);
