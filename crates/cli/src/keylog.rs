@@ -6,9 +6,20 @@ use std::sync::Arc;
 use tcpwhy_core::keys::{KEYS_MAX, Keys};
 use zeroize::Zeroizing;
 
-/// Time in which a program hands over the secrets of a handshake whose frames have come.
+/// Time in which a program hands over the secrets of a handshake: it may wait for a processor before. Frames
+/// are that old when they are opened; the capture keeps later ones meanwhile.
 #[cfg(all(feature = "program", target_os = "linux"))]
-pub const HANDED_OVER: std::time::Duration = std::time::Duration::from_millis(5);
+const HANDED_OVER: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// Waits until programs have handed over the secrets of handshakes in `block`, which was captured here.
+#[cfg(all(feature = "program", target_os = "linux"))]
+pub fn await_secrets(block: &tcpwhy_core::capture::Block) {
+    let last_ns = block.entries.last().map_or(0, |entry| entry.time_ns);
+    let last = std::time::UNIX_EPOCH + std::time::Duration::from_nanos(last_ns);
+    // A frame of the future is as one of now: the clock was set back.
+    let age = last.elapsed().unwrap_or_default();
+    std::thread::sleep(HANDED_OVER.saturating_sub(age));
+}
 
 /// Secrets of TLS connections, and the file that they are from.
 #[derive(Clone, Debug)]

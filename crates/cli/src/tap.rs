@@ -1,6 +1,6 @@
 //! Captures and diagnoses the packets of tcpwhy's own connections while it sends requests.
 
-use crate::keylog::HANDED_OVER;
+use crate::keylog::await_secrets;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -190,7 +190,7 @@ impl Watch {
             self.capture.read(&mut self.block, LOOK)?;
             if !self.block.entries.is_empty() {
                 if self.awaits_secrets {
-                    thread::sleep(HANDED_OVER);
+                    await_secrets(&self.block);
                 }
                 self.take();
             }

