@@ -87,7 +87,11 @@ fn frames(sources: Vec<Source>) -> Vec<(u64, u64, Vec<u8>)> {
         }
     }
     let packets: u64 = set.inputs().iter().map(|input| input.packets).sum();
-    assert_eq!(packets, frames.len() as u64);
+    let problems = || set.inputs().iter().flat_map(|input| &input.problems);
+    let repeated: u64 = problems()
+        .map(|it| if let Problem::Repeated { frames, .. } = it { *frames } else { 0 })
+        .sum();
+    assert_eq!(packets, frames.len() as u64 + repeated);
     for input in set.inputs() {
         assert!(input.problems.iter().all(|problem| !problem.to_string().is_empty()));
     }

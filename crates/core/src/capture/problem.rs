@@ -274,6 +274,11 @@ impl fmt::Display for Problem {
                  read, but Wireshark numbers frames differently or stops there; join with \
                  mergecap, not cat"
             ),
+            Self::Repeated { frames: 1, first_frame } => write!(
+                f,
+                "holds its first frame again: #{first_frame} has the same bytes and the same time, and was \
+                 left out"
+            ),
             Self::Repeated { frames, first_frame } => write!(
                 f,
                 "holds its beginning again: {frames} frames, from #{first_frame} on, have the bytes and \

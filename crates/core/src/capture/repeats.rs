@@ -7,9 +7,6 @@ use std::hash::{DefaultHasher, Hasher};
 /// Number of frames of the beginning that are compared; after so many equal ones, the rest is counted.
 const COMPARED_MAX: usize = 1 << 10;
 
-/// Number of frames that have to come again before one of them is left out, as far as they are read.
-const ALIKE_MAX: usize = 16;
-
 /// The beginning of a capture, and how much of it came again.
 #[derive(Default)]
 pub(super) struct Repeats {
@@ -45,30 +42,24 @@ impl Repeats {
         }
         let mut kept = begin;
         for at in begin..block.entries.len() {
-            if !self.repeats(&block.entries[at..], &block.bytes) {
-                block.entries[kept] = block.entries[at];
+            let entry = block.entries[at];
+            if !self.repeats(&entry, &block.bytes) {
+                block.entries[kept] = entry;
                 kept += 1;
             }
         }
         block.entries.truncate(kept);
     }
 
-    /// Returns whether the next frame, the first of `following`, repeats one of the beginning.
-    fn repeats(&mut self, following: &[FrameEntry], bytes: &[u8]) -> bool {
-        let Some(entry) = following.first() else { return false };
+    /// Returns whether the next frame repeats one of the beginning. It is decided by this frame alone, so
+    /// that it does not depend on how many have been read with it.
+    fn repeats(&mut self, entry: &FrameEntry, bytes: &[u8]) -> bool {
         // When the whole beginning has come again, the next frame repeats its first one, or none.
         let under_way = self.at.filter(|at| *at < self.frames);
         let is_back = self.at.is_some() || entry.time_ns < self.last_ns;
-        let begins = || {
-            let is_first = is_back && self.frames > 1 && entry.time_ns == self.first_ns;
-            // One frame may be captured twice.
-            let alike = following.iter().zip(&self.digests);
-            is_first && alike.take(ALIKE_MAX).all(|(it, digest)| digest_of(it, bytes) == *digest)
-        };
-        let at = match under_way {
-            Some(at) => at,
-            None if begins() => 0,
-            None => return self.goes_on(entry, bytes),
+        let begins = is_back && self.frames > 1 && entry.time_ns == self.first_ns;
+        let Some(at) = under_way.or(begins.then_some(0)) else {
+            return self.goes_on(entry, bytes);
         };
         let is_same = match self.digests.get(at) {
             Some(digest) => *digest == digest_of(entry, bytes),
@@ -142,10 +133,12 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_and_a_frame_captured_twice_repeat_nothing() {
-        assert_eq!(kept(&[1, 5, 9, 1, 6, 9], 6).1, 0);
-        assert_eq!(kept(&[1, 5, 9, 4, 5, 9], 6).1, 0);
-        assert_eq!(kept(&[1, 1, 5, 9], 4).1, 0);
+    fn a_clock_that_is_set_back_repeats_nothing_but_frames_that_are_equal() {
+        for block_frames in 1..=6 {
+            assert_eq!(kept(&[1, 5, 9, 1, 6, 9], block_frames), (vec![1, 2, 3, 5, 6], 1));
+            assert_eq!(kept(&[1, 5, 9, 4, 5, 9], block_frames).1, 0);
+            assert_eq!(kept(&[1, 1, 5, 9], block_frames).1, 0);
+        }
     }
 
     #[test]
