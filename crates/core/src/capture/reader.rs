@@ -182,12 +182,8 @@ impl Reader {
                 if self.pass_over(&mut block.bytes[begin..]) {
                     let (frames, steps) = (block.entries.len(), self.tally.steps_back());
                     let end = self.read_and_walk(block, begin, room);
-                    let left_out = self.repeats.left_out;
                     let has_stepped = self.tally.steps_back() > steps || self.tally.may_restart();
-                    self.repeats.leave_out(block, frames, has_stepped);
-                    if left_out == 0 && self.repeats.left_out > 0 {
-                        self.tally.forget_step(self.repeats.first);
-                    }
+                    self.repeats.leave_out(block, frames, has_stepped, &mut self.tally);
                     // The next read replaces bytes in which there is no frame.
                     begin = if block.entries.len() > frames { end } else { begin };
                 }

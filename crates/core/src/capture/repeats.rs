@@ -1,6 +1,7 @@
 //! A capture that was appended to itself: frames with the same bytes *and* the same times as those at its
 //! beginning, in the same order, were captured once, and are left out.
 
+use super::summary::Tally;
 use super::{Block, FrameEntry};
 use std::hash::{DefaultHasher, Hasher};
 
@@ -16,8 +17,10 @@ pub(super) struct Repeats {
     digests: Vec<u64>,
     /// Number of frames before the first repetition so far.
     frames: usize,
-    /// Time of the last of these, ns.
+    /// Time of the last frame that was not left out, ns.
     last_ns: u64,
+    /// Time of the last frame, ns.
+    previous_ns: u64,
     /// Number of frames of the beginning that have come again in the present repetition.
     at: Option<usize>,
     /// Number of frames left out, and the number of the first of them.
@@ -32,18 +35,36 @@ impl Repeats {
     }
 
     /// Leaves out those of the entries from `begin` on that repeat the beginning of the capture. The clock
-    /// `has_stepped` back among them, or may have.
-    pub fn leave_out(&mut self, block: &mut Block, begin: usize, has_stepped: bool) {
+    /// `has_stepped` back among them, or may have; in `tally` remain the steps between frames that are not
+    /// left out.
+    pub fn leave_out(
+        &mut self,
+        block: &mut Block,
+        begin: usize,
+        has_stepped: bool,
+        tally: &mut Tally,
+    ) {
         let entries = block.entries.get(begin..).unwrap_or_default();
         if let (Some(last), true) = (entries.last(), self.is_idle(has_stepped)) {
             self.frames += if self.left_out == 0 { entries.len() } else { 0 };
-            self.last_ns = last.time_ns;
+            (self.last_ns, self.previous_ns) = (last.time_ns, last.time_ns);
             return;
         }
         let mut kept = begin;
         for at in begin..block.entries.len() {
             let entry = block.entries[at];
-            if !self.repeats(&entry, &block.bytes) {
+            let (number, last_ns, was_left_out) =
+                (entry.id.number(), self.last_ns, self.at.is_some());
+            let step_ns = self.previous_ns.saturating_sub(entry.time_ns);
+            self.previous_ns = entry.time_ns;
+            let is_left_out = self.repeats(&entry, &block.bytes);
+            if is_left_out || was_left_out {
+                tally.forget_step(number, step_ns);
+            }
+            if !is_left_out {
+                if was_left_out {
+                    tally.note_step(number, last_ns.saturating_sub(entry.time_ns));
+                }
                 block.entries[kept] = entry;
                 kept += 1;
             }
@@ -118,7 +139,7 @@ mod tests {
                 link: LinkType::ETHERNET,
                 clock_set: false,
             }));
-            repeats.leave_out(&mut block, 0, true);
+            repeats.leave_out(&mut block, 0, true, &mut Tally::default());
             kept.extend(block.entries.iter().map(|entry| entry.id.number()));
         }
         (kept, repeats.left_out)

@@ -218,16 +218,9 @@ impl Tally {
             Some((first_ns, last_ns)) => {
                 self.step_size.note(time_ns.abs_diff(self.previous_ns));
                 // A step is relative to the preceding frame, whatever its time.
-                if time_ns < self.previous_ns {
-                    let step_ns = self.previous_ns - time_ns;
-                    self.steps += u64::from(step_ns >= STEP_NS);
-                    if step_ns > self.step_largest_ns {
-                        self.step_largest_ns = step_ns;
-                        self.step_frame = number;
-                    }
-                    *first_ns = time_ns.min(*first_ns);
-                }
+                *first_ns = time_ns.min(*first_ns);
                 *last_ns = time_ns.max(*last_ns);
+                self.note_step(number, self.previous_ns.saturating_sub(time_ns));
             }
             None => self.span_ns = Some((time_ns, time_ns)),
         }
@@ -245,10 +238,21 @@ impl Tally {
         self.concatenated.count > 0
     }
 
-    /// Takes back the step of the clock at a frame that is left out.
-    pub(super) fn forget_step(&mut self, frame: u64) {
+    /// Records that the clock went back by `step_ns` at a frame.
+    #[inline]
+    pub(super) fn note_step(&mut self, frame: u64, step_ns: u64) {
+        self.steps += u64::from(step_ns >= STEP_NS);
+        if step_ns > self.step_largest_ns {
+            (self.step_largest_ns, self.step_frame) = (step_ns, frame);
+        }
+    }
+
+    /// Takes back the step of the clock by `step_ns` at a frame, because the one before or itself is left
+    /// out.
+    pub(super) fn forget_step(&mut self, frame: u64, step_ns: u64) {
+        self.steps -= u64::from(step_ns >= STEP_NS).min(self.steps);
         if self.step_frame == frame {
-            (self.steps, self.step_largest_ns) = (self.steps - self.steps.min(1), 0);
+            self.step_largest_ns = 0;
         }
     }
 
