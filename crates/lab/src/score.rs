@@ -25,6 +25,10 @@ pub use truth::{FromCapture, LabelledCapture, TrueCause, Truth, Verdict, find_tr
 /// Lost time within this share of the truth is right.
 pub const LOST_TOLERANCE: f64 = 0.10;
 
+/// The share of the response time that a watch gives to a part of the server's time is right within this
+/// share of the truth: it sees a few seconds of a run of its own.
+pub const WATCHED_TOLERANCE: f64 = 0.15;
+
 /// Largest median error of the predicted latencies.
 pub const COUNTERFACTUAL_ERROR_MAX: f64 = 0.15;
 

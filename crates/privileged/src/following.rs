@@ -191,7 +191,7 @@ fn served(
     })
 }
 
-/// Divides the time from the request's last byte to the answer's first one. As many `workers` answer
+/// Divides the time from the request's last byte to when the answer's first one left the host. As many `workers` answer
 /// requests at its server.
 fn parts(it: &hooks::Served, workers: usize) -> Parts {
     let mut parts = Parts::default();
@@ -238,6 +238,10 @@ fn parts(it: &hooks::Served, workers: usize) -> Parts {
         }
         None => parts.add(Part::Unknown, it.written_ns - it.read_ns),
     }
+    if let Some((queued_ns, sent_ns)) = it.left_ns {
+        parts.add(Part::Unsent, queued_ns - it.written_ns);
+        parts.add(Part::Queue, sent_ns - queued_ns);
+    }
     parts
 }
 
@@ -271,6 +275,7 @@ mod tests {
             ready_ns: 1_000,
             read_ns: 1_450,
             written_ns: 3_250,
+            left_ns: None,
             unread: unread.then(|| did(50)),
             unread_stopped_ns: 0,
             serving: serving.then(|| did(200)),
@@ -292,6 +297,12 @@ mod tests {
         let parts = parts(&hooked(true, true), 1);
         assert_eq!((parts.of(Part::Running), parts.of(Part::OtherRequests)), (250, 250));
         assert_eq!((parts.of(Part::Throttled), parts.of(Part::Others)), (250, 200));
+        let left = hooks::Served { left_ns: Some((3_260, 3_560)), ..hooked(true, true) };
+        let parts = self::parts(&left, 1);
+        assert_eq!(
+            (parts.of(Part::Unsent), parts.of(Part::Queue), parts.total_ns()),
+            (10, 300, 2_560)
+        );
     }
 
     #[test]

@@ -82,6 +82,7 @@ pub(super) const OF_STATE: &[&str] = &[
     "cpu_wait_ns",
     "disk_wait_ns",
     "drops",
+    "interface_wait_ns",
     "lock_wait_ns",
     "gc_pause_ns",
     "loop_busy_ns",

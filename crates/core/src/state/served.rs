@@ -3,7 +3,7 @@
 use crate::findings;
 use crate::judge::thresholds::{ALIKE_PART, AT_ONCE_PART, HABIT_MIN};
 use crate::model::units::duration;
-use crate::model::{Cause, Fact, Finding, Report, RuledOut, SlowExchange, StateEvidence};
+use crate::model::{Cause, Fact, Finding, Report, Role, RuledOut, SlowExchange, StateEvidence};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -46,8 +46,12 @@ pub enum Part {
     Unread,
     /// Between the read and the answer, in threads that could not be followed.
     Unknown,
-    /// Between the interface and the socket, in both directions.
-    Kernel,
+    /// Received at the interface and not yet at the socket.
+    Receive,
+    /// Written, and held by TCP: the peer's window, the congestion window, Nagle's algorithm.
+    Unsent,
+    /// Sent by TCP, in the queue of the interface: its queueing discipline, or its driver's.
+    Queue,
 }
 
 impl Part {
@@ -68,7 +72,9 @@ impl Part {
             Self::OtherCall => "blocked in another system call",
             Self::Unread => "unread",
             Self::Unknown => "in threads that could not be followed",
-            Self::Kernel => "in the kernel's network stack",
+            Self::Receive => "on its way from the interface to the socket",
+            Self::Unsent => "written and held by TCP",
+            Self::Queue => "waiting in the queue of the interface",
         }
     }
 
@@ -84,6 +90,7 @@ impl Part {
             Self::Collector => Some((Cause::GcPause, "gc_pause_ns")),
             Self::Disk => Some((Cause::DiskWait, "disk_wait_ns")),
             Self::Memory => Some((Cause::MemoryPressure, "memory_wait_ns")),
+            Self::Queue => Some((Cause::Bufferbloat, "interface_wait_ns")),
             _ => None,
         }
     }
@@ -194,7 +201,7 @@ pub struct Served {
     pub process: Process,
     /// When the last byte of the request came to the socket, ns since the Unix epoch.
     pub ready_ns: u64,
-    /// From then to the first byte of the answer.
+    /// From then until the first byte of the answer has left the host.
     pub parts: Parts,
     /// The peer on whose answer its threads waited longest, and how long, ns.
     pub waits_for: Option<(SocketAddr, u64)>,
@@ -286,6 +293,9 @@ fn add(finding: &mut Finding, sums: &ServerParts) {
     let Some((largest, ns)) = sums.parts.largest() else { return };
     if let Some((cause, fact)) = largest.cause().filter(|_| 2 * ns >= sums.server_ns) {
         finding.cause = cause;
+        if largest == Part::Queue {
+            finding.culprit.role = Role::Network;
+        }
         finding.facts.push((fact, Fact::Ns(ns)));
         finding.ruled_out = ruled_out(cause, sums);
         finding.confidence = findings::confidence_of(cause, sums.requests);
@@ -310,12 +320,14 @@ fn add(finding: &mut Finding, sums: &ServerParts) {
 fn ruled_out(cause: Cause, sums: &ServerParts) -> Vec<RuledOut> {
     let is_small = |part: &Part| sums.parts.of(*part).saturating_mul(AT_ONCE_PART) < sums.server_ns;
     let others = LOOK_ALIKES.into_iter().filter(is_small).filter_map(Part::look_alike);
-    let others = others.filter(|it| *it != cause);
+    // Once the answer is written, it does not matter for what its threads waited.
+    let is_written = cause == Cause::Bufferbloat;
+    let others = others.filter(|it| *it != cause && (!is_written || *it == Cause::ServerThink));
     others.map(|cause| RuledOut { cause, why: "hardly" }).collect()
 }
 
 /// Returns the parts of the time that the server took for an exchange, if it is among `served`: its
-/// request came to the socket meanwhile. What the capture shows beyond them passed in the kernel.
+/// request came to the socket meanwhile. What the capture shows beyond them passed before that.
 /// Where it shows a little less, because it estimates what the path took, the largest part is shorter.
 pub fn parts_of(exchange: &SlowExchange, served: &[Served]) -> Option<Parts> {
     let during = exchange.start_ns..=exchange.start_ns.saturating_add(exchange.wall_ns);
@@ -329,7 +341,7 @@ pub fn parts_of(exchange: &SlowExchange, served: &[Served]) -> Option<Parts> {
     let mut parts = one.parts.clone();
     let (server_ns, seen_ns) = (exchange.server_ns, one.parts.total_ns());
     if let Some(rest_ns) = server_ns.checked_sub(seen_ns) {
-        parts.add(Part::Kernel, rest_ns);
+        parts.add(Part::Receive, rest_ns);
         return Some(parts);
     }
     let excess_ns = seen_ns - server_ns;
@@ -344,7 +356,7 @@ pub fn parts_of(exchange: &SlowExchange, served: &[Served]) -> Option<Parts> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Culprit, Language, Role};
+    use crate::model::{Culprit, Language};
     use proptest::prelude::*;
 
     fn at(text: &str) -> SocketAddr {
@@ -431,6 +443,21 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_in_the_queue_of_the_interface_is_no_work_of_the_server() {
+        let finding = weighed(&vec![served(&[(Part::Queue, 80), (Part::Running, 5)]); 3]);
+        assert_eq!((finding.cause, finding.culprit.role), (Cause::Bufferbloat, Role::Network));
+        assert_eq!(finding.facts, [("interface_wait_ns", Fact::Ns(80))]);
+        let ruled_out: Vec<Cause> = finding.ruled_out.iter().map(|it| it.cause).collect();
+        assert_eq!(ruled_out, [Cause::ServerThink]);
+        for language in Language::ALL {
+            let words = findings::words(Cause::Bufferbloat, language);
+            assert!(words.why_not(Cause::ServerThink, "hardly").is_some());
+        }
+        let held = weighed(&vec![served(&[(Part::Unsent, 80), (Part::Running, 5)]); 3]);
+        assert_eq!(held.cause, Cause::ServerThink, "the capture says what TCP waited for");
+    }
+
+    #[test]
     fn the_peer_that_it_waits_for_is_named_if_most_of_the_wait_is_for_it() {
         let mut one = served(&[(Part::Others, 60_000_000), (Part::Running, 1_000_000)]);
         one.waits_for = Some((at("10.0.0.5:5432"), 58_000_000));
@@ -441,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_has_what_the_capture_shows_beyond_the_parts() {
+    fn what_the_capture_shows_beyond_the_parts_passed_before_them() {
         let exchange = |server_ns| SlowExchange {
             client: at("10.0.0.1:50000").into(),
             server: at("10.0.0.2:80").into(),
@@ -454,7 +481,7 @@ mod tests {
         };
         let one = served(&[(Part::Running, 300)]);
         let parts = parts_of(&exchange(310), std::slice::from_ref(&one)).expect("its request");
-        assert_eq!((parts.of(Part::Kernel), parts.total_ns()), (10, 310));
+        assert_eq!((parts.of(Part::Receive), parts.total_ns()), (10, 310));
         let parts = parts_of(&exchange(290), std::slice::from_ref(&one)).expect("its request");
         assert_eq!((parts.of(Part::Running), parts.total_ns()), (290, 290));
         assert_eq!(parts_of(&exchange(260), std::slice::from_ref(&one)), None, "not of this time");

@@ -27,7 +27,12 @@ const _: () = assert!(RTO_MAX_NS < LegRtt::LEAST);
 
 impl LegRtt {
     /// The lowest bits hold the least sample plus one, ns; 0 if there is none.
-    const LEAST: u64 = (1 << 39) - 1;
+    const LEAST: u64 = (1 << 37) - 1;
+    /// This bit is set if the capturing host sent a packet of the side, and its TTL is an initial one: a
+    /// router would have lowered it.
+    const SENT: u64 = 1 << 37;
+    /// This bit is set if the capturing host received a packet of the side.
+    const RECEIVED: u64 = 1 << 38;
     /// This bit is set if the round trip is another than the least sample, see
     /// [`Path::is_not_least`].
     const NOT_LEAST: u64 = 1 << 39;
@@ -52,7 +57,9 @@ impl LegRtt {
     /// This bit is set if a sample shows the round trip itself, and not only an upper bound of it.
     const KNOWN: u64 = 1 << 63;
     /// What no sample shows.
-    const FRAMES: u64 = Self::PADDED | Self::UNPADDED;
+    const FRAMES: u64 = Self::PADDED | Self::UNPADDED | Self::DIRECTIONS;
+    const PADDING: u64 = Self::PADDED | Self::UNPADDED;
+    const DIRECTIONS: u64 = Self::SENT | Self::RECEIVED;
 
     #[inline]
     fn has(self, bit: u64) -> bool {
@@ -105,9 +112,9 @@ impl LegRtt {
         self.0 & Self::COUNT == Self::COUNT && self.least() > HOST_DELAY_MAX_NS
     }
 
-    /// Returns whether all short frames of the side, of which there are some, have `mark`.
-    fn has_only(self, mark: u64) -> bool {
-        self.0 & Self::FRAMES == mark
+    /// Returns whether `mark` is the only one of `marks` that is set.
+    fn has_only(self, mark: u64, marks: u64) -> bool {
+        self.0 & marks == mark
     }
 
     /// Adds a sample that is certain.
@@ -200,25 +207,48 @@ impl Path {
         if segment.facts.has(SegmentFlags::PADDED) {
             leg.0 |= LegRtt::PADDED;
         }
-        // A router sends what it forwards without its padding.
-        if segment.facts.has(SegmentFlags::UNPADDED) && is_initial_ttl(segment.ttl) {
-            leg.0 |= LegRtt::UNPADDED;
+        if segment.facts.has(SegmentFlags::RECEIVED) {
+            leg.0 |= LegRtt::RECEIVED;
+        }
+        // A router sends what it forwards, and without its padding.
+        if is_initial_ttl(segment.ttl) {
+            if segment.facts.has(SegmentFlags::UNPADDED) {
+                leg.0 |= LegRtt::UNPADDED;
+            }
+            if segment.facts.has(SegmentFlags::SENT) {
+                leg.0 |= LegRtt::SENT;
+            }
         }
         if *leg != before {
             self.conclude();
         }
     }
 
-    /// Returns whether the framing shows that the vantage is at `side`: an interface pads a short
+    /// Returns whether the capture states that its host sends what `side` sends, and receives what the
+    /// peer sends. What a bridge or a router forwards, it receives as well.
+    #[inline]
+    fn is_sent_at(&self, side: Side) -> bool {
+        self.legs[side].has_only(LegRtt::SENT, LegRtt::DIRECTIONS)
+            && self.legs[side.peer()].has_only(LegRtt::RECEIVED, LegRtt::DIRECTIONS)
+    }
+
+    /// Returns whether the framing shows that the vantage is at `side`: the capture states it, or padding
+    /// does.
+    #[inline]
+    pub fn is_framed_at(&self, side: Side) -> bool {
+        self.is_sent_at(side) || !self.is_sent_at(side.peer()) && self.is_padded_from(side)
+    }
+
+    /// Returns whether padding shows that the vantage is at `side`: an interface pads a short
     /// frame when it sends it, so only its sender's host has it shorter. Where none or all of the
     /// short frames are padded, nothing follows: not every link pads, and tools remove padding. Nor
     /// does anything follow where `side` never answers as soon as a host that is here: frames of a
     /// wireless station (IEEE 802.11 does not pad) look the same at its access point.
     #[inline]
-    fn is_framed_at(&self, side: Side) -> bool {
+    fn is_padded_from(&self, side: Side) -> bool {
         let leg = self.legs[side];
-        leg.has_only(LegRtt::UNPADDED)
-            && self.legs[side.peer()].has_only(LegRtt::PADDED)
+        leg.has_only(LegRtt::UNPADDED, LegRtt::PADDING)
+            && self.legs[side.peer()].has_only(LegRtt::PADDED, LegRtt::PADDING)
             && !leg.is_always_long()
     }
 
@@ -315,10 +345,11 @@ impl Path {
     }
 
     /// Returns whether the vantage is on the host of `side` itself, and not only one link away from it,
-    /// which may be a radio link: its answers come within the time of a kernel. Frames show no more than
-    /// that no router lies between.
+    /// which may be a radio link: the capture states it, or its answers come within the time of a kernel.
+    /// Padding shows no more than that no router lies between.
     pub fn is_on_host(&self, side: Side) -> bool {
-        self.has_sample(side) && self.sampled_ns(side) <= VANTAGE_ON_HOST_NS
+        self.is_sent_at(side)
+            || self.has_sample(side) && self.sampled_ns(side) <= VANTAGE_ON_HOST_NS
     }
 
     /// Returns whether the framing, or else the samples, show that the vantage is at `side`.
@@ -348,10 +379,10 @@ impl Path {
         }
     }
 
-    /// Returns whether the framing shows where the vantage is, and the round trips do not.
-    pub fn is_placed_by_frames(&self) -> bool {
-        let place = self.vantage();
-        place != self.vantage_by_time()
+    /// Returns whether padding shows where the vantage is, and nothing else does.
+    pub fn is_placed_by_padding(&self) -> bool {
+        let is_stated = Side::ALL.into_iter().any(|side| self.is_sent_at(side));
+        !is_stated && self.vantage() != self.vantage_by_time()
     }
 
     /// Location of the vantage as the round trips show it.
@@ -412,6 +443,33 @@ mod tests {
         // A router has removed the padding of what it forwards.
         assert_eq!(framed((padded, 128), (unpadded, 51)), between);
         assert_eq!(framed((unpadded | padded, 128), (padded, 51)), between);
+    }
+
+    #[test]
+    fn a_cooked_capture_states_which_side_its_host_is_however_late_that_answers() {
+        let marked = |client: &[(u32, u8)], server: &[(u32, u8)]| {
+            let mut path = Path::default();
+            for _ in 0..3 {
+                path.sample(Side::Client, 300_000);
+                path.sample(Side::Server, 50_000_000);
+            }
+            for (side, marks) in Side::ALL.into_iter().zip([client, server]) {
+                for &(facts, ttl) in marks {
+                    let facts = SegmentFlags(facts);
+                    path.note_frame(side, &Segment { facts, ttl, ..Segment::default() });
+                }
+            }
+            (path.vantage(), path.is_on_host(Side::Server), path.rtt_ns(Side::Server))
+        };
+        let (sent, received) = (SegmentFlags::SENT, SegmentFlags::RECEIVED);
+        let at_server = (Vantage::Server, true, VANTAGE_ON_HOST_NS);
+        assert_eq!(marked(&[(received, 64)], &[(sent, 64)]), at_server);
+        let by_time = (Vantage::Client, false, 50_000_000);
+        assert_eq!(marked(&[(received, 64)], &[(sent, 63)]), by_time, "a router");
+        let forwarded = [(received, 64), (sent, 64)];
+        assert_eq!(marked(&forwarded, &forwarded), by_time, "a bridge");
+        assert_eq!(marked(&[(received, 64)], &[(received, 64)]), by_time, "one host's loopback");
+        assert_eq!(marked(&[(0, 64)], &[(0, 64)]), by_time, "no cooked capture");
     }
 
     #[test]

@@ -91,19 +91,23 @@ impl Layer {
 const SLL2_TYPE_AT: usize = 10;
 
 /// Returns the fact that the packet type of a cooked header states: 0 is a packet that came to this
-/// host (`PACKET_HOST` of Linux).
+/// host, 4 one that this host sent (`PACKET_HOST`, `PACKET_OUTGOING` of Linux).
 #[inline(always)]
-fn received(packet_type: u16) -> u32 {
-    if packet_type == 0 { SegmentFlags::RECEIVED } else { 0 }
+fn direction(packet_type: u16) -> u32 {
+    match packet_type {
+        0 => SegmentFlags::RECEIVED,
+        4 => SegmentFlags::SENT,
+        _ => 0,
+    }
 }
 
 /// Returns the facts that the link header of `bytes` states, if it is a cooked one.
 #[inline(always)]
 pub(super) fn facts(link: LinkType, bytes: &[u8]) -> u32 {
     match (link, bytes) {
-        (LinkType::LINUX_SLL, &[high, low, ..]) => received(u16::from_be_bytes([high, low])),
+        (LinkType::LINUX_SLL, &[high, low, ..]) => direction(u16::from_be_bytes([high, low])),
         (LinkType::LINUX_SLL2, _) => {
-            bytes.get(SLL2_TYPE_AT).map_or(0, |&packet_type| received(packet_type.into()))
+            bytes.get(SLL2_TYPE_AT).map_or(0, |&packet_type| direction(packet_type.into()))
         }
         _ => 0,
     }
@@ -117,12 +121,12 @@ impl<'a> Walk<'a> {
             Layer::EtherType(ether_type) => self.ether_type(ether_type),
             Layer::Sll => {
                 let header: [u8; 16] = *self.link_header()?;
-                self.facts |= received(u16::from_be_bytes([header[0], header[1]]));
+                self.facts |= direction(u16::from_be_bytes([header[0], header[1]]));
                 self.ether_type(u16::from_be_bytes([header[14], header[15]]))
             }
             Layer::Sll2 => {
                 let header: [u8; 20] = *self.link_header()?;
-                self.facts |= received(header[SLL2_TYPE_AT].into());
+                self.facts |= direction(header[SLL2_TYPE_AT].into());
                 self.ether_type(u16::from_be_bytes([header[0], header[1]]))
             }
             Layer::Loopback => self.loopback(),

@@ -177,6 +177,8 @@ impl SegmentFlags {
     pub const UNPADDED: u32 = 1 << 16;
     /// Its Ethernet frame was padded to the least length.
     pub const PADDED: u32 = 1 << 17;
+    /// The host of a cooked capture sent it: its own, or what it forwards.
+    pub const SENT: u32 = 1 << 18;
 
     /// Returns whether all bits of `mask` are set.
     pub fn has(self, mask: u32) -> bool {

@@ -3,17 +3,21 @@
 //! denies. A capture at the server shows what other servers do; hooks there show the rest.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::thread;
+use std::time::Duration;
 
 use super::host_work::{self, CPU_QUOTA, MS, load, params, start, truth, version};
 use super::programs::{self, LOCAL_POSTGRES, jdk, script, serve};
 use crate::case::{Case, Observed, Ran};
 use crate::client::{self, Load};
-use crate::describe::Knob;
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::group::{Controller, Group};
 use crate::labels::{Cause, Role, Variant};
+use crate::netns::{Netns, Process};
 use crate::params::Params;
-use crate::stage::Stage;
+use crate::stage::{INTERFACE, Stage};
+use crate::sys;
 use crate::talk;
 
 /// A Java monitor that every request takes; threads of a virtual machine sleep by the same call by
@@ -134,6 +138,39 @@ pub const MEMORY: Case = Case {
     truth: |_, ran| truth("memory_pressure", ran),
     ..CPU_QUOTA
 };
+
+/// A shaper at the server's interface whose queue other traffic fills.
+pub const QUEUE: Case = Case {
+    name: "interface_queue",
+    layer: Layer::Link,
+    summary: "answers wait in the queue of the server's interface, which other traffic fills",
+    knob: Some(Knob {
+        at: "the queueing discipline of the server's interface",
+        faulty: "a shaper to {shaped_bps}, with a queue of {queue_ns}",
+        healthy: "no shaper",
+        treat: &[],
+    }),
+    params: |rng| {
+        params(rng, 150, (1, 2))
+            .with("rtt_ns", 0)
+            .with("rate_bps", 0)
+            .with("shaped_bps", rng.between(15, 30) * 1_000_000)
+            .with("queue_ns", rng.between(30, 60) * MS)
+    },
+    act: queue,
+    truth: |_, ran| {
+        truth("bufferbloat", ran)?;
+        let endpoint = Some(ran.observed.server.to_string());
+        let cause = Cause::by_twin("bufferbloat", Role::Network, endpoint);
+        // Captures see answers behind the queue, as if they came from farther or later.
+        let alike = [("server_think", Role::Server), ("path_rtt", Role::Network)];
+        Ok(vec![cause.unseen_at(&["client", "server"]).looks_like(&alike)])
+    },
+    ..CPU_QUOTA
+};
+
+/// Time in which the traffic beside fills the queue.
+const SETTLED: Duration = Duration::from_millis(500);
 
 const LOCAL_REDIS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6379);
 const LOCAL_GO: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9000);
@@ -264,5 +301,30 @@ fn memory(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, L
     if variant == Variant::Faulty {
         group.limit_memory(p.get("limit_bytes")?)?;
     }
+    load(stage, p, at)
+}
+
+fn queue(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
+    let sink = SocketAddr::new(stage.client_addr, 9_999);
+    let path = script(stage, "beside.py", include_str!("programs/beside.py"))?;
+    let beside = |netns: &Netns, what: &str, more: &[String]| {
+        let mut command = netns.command("python3");
+        command.arg(&path).arg(what).arg(sink.ip().to_string()).arg(sink.port().to_string());
+        sys::be_ordinary(command.args(more));
+        Process::start(command, "python3")
+    };
+    let (_server, at) = start(stage, p, "none", (&[], None))?;
+    let shaped_bps = p.get("shaped_bps")?;
+    if variant == Variant::Faulty {
+        // The queue in bytes is what the shaper sends in that time.
+        let (rate, latency) =
+            (format!("{shaped_bps}bit"), format!("{}ms", p.get("queue_ns")? / MS));
+        let shaper = ["root", "tbf", "rate", &rate, "burst", "16kb", "latency", &latency];
+        stage.server.run("tc", &[&["qdisc", "add", "dev", INTERFACE][..], &shaper].concat())?;
+    }
+    let _sink = beside(&stage.client, "take", &[])?;
+    // A fifth more than the shaper lets pass.
+    let _sender = beside(&stage.server, "send", &[(shaped_bps / 5 * 6).to_string()])?;
+    thread::sleep(SETTLED);
     load(stage, p, at)
 }

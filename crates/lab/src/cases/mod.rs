@@ -103,6 +103,7 @@ pub const CASES: &[Case] = &[
     host_waits::CHAIN,
     host_waits::IDENT,
     host_waits::MEMORY,
+    host_waits::QUEUE,
     jvm_gc::CASE,
     tls::FULL,
     tls::LARGE_CHAIN,

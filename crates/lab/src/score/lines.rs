@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::calibration::{self, Bin};
 use super::judge::{Judged, JudgedCause};
-use super::{COUNTERFACTUAL_ERROR_MAX, LOST_TOLERANCE};
+use super::{COUNTERFACTUAL_ERROR_MAX, LOST_TOLERANCE, WATCHED_TOLERANCE};
 
 /// Smallest shares and largest errors of a sufficient diagnosis.
 const RECALL_MIN: f64 = 0.98;
@@ -14,6 +14,7 @@ const PRECISION_MIN: f64 = 0.99;
 const CULPRIT_MIN: f64 = 0.99;
 const LOST_ERROR_MAX: f64 = 0.05;
 const WITHIN_MIN: f64 = 0.90;
+const WATCHED_MIN: f64 = 0.95;
 
 /// The results of all captures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -84,6 +85,8 @@ pub struct Lost {
     pub median_error: Option<f64>,
     /// Share of values within [`LOST_TOLERANCE`].
     pub within: Option<f64>,
+    /// Share of values within [`WATCHED_TOLERANCE`].
+    pub nearly: Option<f64>,
 }
 
 impl Line {
@@ -247,6 +250,15 @@ impl Score {
         self
     }
 
+    /// Requires the bars that concern named causes, and of times only the shares that a watch gives to parts
+    /// of the server's time.
+    pub fn requires_what_is_watched(self) -> Self {
+        let mut score = self.requires_names_only();
+        let nearly = score.totals.last().and_then(|all| all.lost.nearly);
+        score.bars.push(Bar::at_least("shares of the server's parts", WATCHED_MIN, nearly));
+        score
+    }
+
     /// Returns whether all required bars hold.
     pub fn holds(&self) -> bool {
         self.unanswered == 0 && self.bars.iter().all(|bar| bar.holds || !bar.required)
@@ -270,7 +282,10 @@ fn line(judged: &[Judged], cause: &str, vantage: &str) -> Line {
         here.iter().flat_map(|one| findings(one)).filter(|id| is(id)).count() as u64
     };
     let errors: Vec<f64> = seen.iter().filter_map(|one| one.lost_error()).map(f64::abs).collect();
-    let within = errors.iter().filter(|error| **error <= LOST_TOLERANCE).count() as u64;
+    let within = |most: f64| {
+        let count = errors.iter().filter(|error| **error <= most).count();
+        share(count as u64, errors.len() as u64)
+    };
     Line {
         cause: cause.to_owned(),
         vantage: vantage.to_owned(),
@@ -282,7 +297,8 @@ fn line(judged: &[Judged], cause: &str, vantage: &str) -> Line {
         culprit_right: seen.iter().filter(|one| one.culprit_right == Some(true)).count() as u64,
         lost: Lost {
             count: errors.len() as u64,
-            within: share(within, errors.len() as u64),
+            within: within(LOST_TOLERANCE),
+            nearly: within(WATCHED_TOLERANCE),
             median_error: median(errors),
         },
     }

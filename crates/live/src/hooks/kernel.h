@@ -128,7 +128,9 @@ struct sk_buff {
     unsigned int len;
     u16 protocol;
     u16 network_header;
+    u16 transport_header;
     unsigned char *head;
+    unsigned char *data;
 };
 
 struct cfs_rq {

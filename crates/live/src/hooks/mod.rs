@@ -25,10 +25,11 @@
 //!   does not see readers that use `splice`.
 //! - `sndbuf_wait` (tcp_sendmsg_locked, Linux 6.15; sock_send_length): waits for send-buffer
 //!   memory, by socket and sender. It does not see senders that poll before each call.
-//! - `served` (sched_switch, sched_waking, sk_data_ready, sock_recv_length; tcp_sendmsg_locked, Linux
-//!   6.15): what the threads that had a request in their hands did until it was answered: ran, waited
-//!   for a processor, were throttled, were blocked in which kind of call. It follows a request by
-//!   wake-ups within a process. It does not see servers that use `splice`, nor io_uring.
+//! - `served` (sched_switch, sched_waking, sk_data_ready, sock_recv_length, net_dev_queue,
+//!   net_dev_start_xmit; tcp_sendmsg_locked, Linux 6.15): what the threads that had a request in their
+//!   hands did until it was answered: ran, waited for a processor, were throttled, were blocked in which
+//!   kind of call; and when the answer came to the queue of an interface, and left it. It follows a
+//!   request by wake-ups within a process. It does not see servers that use `splice`, nor io_uring.
 //! - `state` (inet_sock_set_state): connections that open and close, with their owner; that of an
 //!   accepted connection is known when it is closed.
 //! - `options` (sys_enter, sys_exit): setsockopt, bind and listen calls of chosen processes. It
@@ -39,7 +40,7 @@
 //!
 //! While they are attached, `drop`, `retransmit` and `state` cost nothing for each request;
 //! `unread` and `sndbuf_wait` run at each receive and send call, and `served` also whenever a processor
-//! changes to another thread; [`Scope::sample`] lowers what they cost.
+//! changes to another thread or a packet is sent; [`Scope::sample`] lowers what they cost.
 //!
 //! Counts that may grow by 100,000 a second are kept in maps in the kernel. A map that is full, or
 //! a ring that was read too late, is counted in [`Summary::lost`].

@@ -3,7 +3,8 @@
 
 use super::hooks::Place;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -278,6 +279,34 @@ fn a_request_that_waits_in_an_event_loop_lies_unread_while_others_run() {
     assert!(before.running_ns + before.runnable_ns >= 55 * MS, "{one:?}");
     assert!(before.running_ns >= MS && before.awaiting_ns < 5 * MS, "{one:?}");
     assert!(one.serving.is_some_and(|did| did.running_ns + did.runnable_ns >= 55 * MS), "{one:?}");
+}
+
+#[test]
+fn an_answer_leaves_the_host_when_the_queue_of_the_interface_lets_it() {
+    let Some(place) = Place::new("queue") else { return };
+    let (listener, at, mut session) = served(&place);
+    place.inside(|| {
+        // 1,000 bytes take 8 ms.
+        let shaper = "qdisc add dev lo root tbf rate 1mbit burst 2kb latency 1s";
+        let made = Command::new("tc").args(shaper.split(' ')).status();
+        assert!(made.is_ok_and(|it| it.success()), "tc is installed, and has tbf");
+    });
+    let sink = place.inside(|| UdpSocket::bind("127.0.0.1:0").expect("a port"));
+    let to = sink.local_addr().expect("an address");
+    let beside = place.inside(|| UdpSocket::bind("127.0.0.1:0").expect("a port"));
+    let server = serve(listener, move || {
+        for _ in 0..12 {
+            beside.send_to(&[0; 1_000], to).expect("it is queued");
+        }
+    });
+    let mut client = place.inside(|| TcpStream::connect(at).expect("accepted"));
+    ask(&mut client);
+    client.write_all(b".").expect("it is sent");
+    server.join().expect("no panic");
+    let [one] = &records(&mut session)[..] else { panic!("one request") };
+    let (queued_ns, sent_ns) = one.left_ns.expect("it left");
+    assert!(queued_ns - one.written_ns < 20 * MS, "TCP sends it at once: {one:?}");
+    assert!((70..500).contains(&((sent_ns - queued_ns) / MS)), "{one:?}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ impl Vantages {
             _ => shown,
         };
         self.counts[place as usize] += 1;
-        let by_frames = place == shown && path.is_placed_by_frames();
+        let by_frames = place == shown && path.is_placed_by_padding();
         self.by_frames[place as usize] += u64::from(by_frames);
     }
 

@@ -6,10 +6,10 @@ use super::flow::{FLOW_BYTES, Fields, Flow};
 use super::object::Object;
 
 /// `struct served_record` in served.h.
-const RECORD_BYTES: usize = 344;
+const RECORD_BYTES: usize = 360;
 /// `struct thread` and `struct served_socket` in served.bpf.c.
 const THREAD_BYTES: usize = 416;
-const SOCKET_BYTES: usize = 448;
+const SOCKET_BYTES: usize = 816;
 /// `struct standstill` and the process of a thread in collector.h.
 const STANDSTILL_BYTES: usize = 24;
 const PROCESS_BYTES: usize = 4;
@@ -90,7 +90,7 @@ impl States {
     }
 }
 
-/// A request that took its server a millisecond or more until the first byte of the answer.
+/// A request that took its server a millisecond or more until the first byte of the answer had left.
 /// Times by `CLOCK_MONOTONIC`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Served {
@@ -110,6 +110,9 @@ pub struct Served {
     pub read_ns: u64,
     /// The first byte of the answer was written, ns.
     pub written_ns: u64,
+    /// TCP gave it to the queue of an interface, and then the interface's driver got it, ns; `None` if it was
+    /// not seen to leave.
+    pub left_ns: Option<(u64, u64)>,
     /// Times of the reader by state until it read. `None` if it is not known that early: it never read on
     /// this connection, nor did it read last on another one of the same port.
     pub unread: Option<States>,
@@ -146,6 +149,7 @@ pub(super) fn parse(record: &[u8]) -> Option<Served> {
     let (pid, tid, command) = (fields.u32(), fields.u32(), fields.text::<16>());
     let flags = fields.u32();
     let (ready_ns, read_ns, written_ns) = (fields.u64(), fields.u64(), fields.u64());
+    let (queued_ns, sent_ns) = (fields.u64(), fields.u64());
     let unread = States::parse(&mut fields);
     let unread_stopped_ns = fields.u64();
     let serving = States::parse(&mut fields);
@@ -169,6 +173,7 @@ pub(super) fn parse(record: &[u8]) -> Option<Served> {
         ready_ns,
         read_ns,
         written_ns,
+        left_ns: (written_ns <= queued_ns && queued_ns <= sent_ns).then_some((queued_ns, sent_ns)),
         unread: Some(unread).filter(|it| sums_to(it, READER_KNOWN, read_ns - ready_ns)),
         unread_stopped_ns: unread_stopped_ns.min(read_ns - ready_ns),
         serving,
@@ -187,7 +192,7 @@ mod tests {
         let mut bytes = vec![0; RECORD_BYTES];
         bytes[37] = 4;
         bytes[68..72].copy_from_slice(&flags.to_ne_bytes());
-        let numbers = [100_u64, 150, 400]
+        let numbers = [100_u64, 150, 400, 420, 500]
             .into_iter()
             .chain(unread_ns)
             .chain([30])
@@ -209,6 +214,7 @@ mod tests {
         let did = served.serving.unwrap();
         assert_eq!((did.awaiting_ns, did.stopped_ns), (180, 30));
         assert_eq!((did.sleeping_ns, did.locked_ns), (12, 8), "a part was for a lock");
+        assert_eq!(served.left_ns, Some((420, 500)));
         assert_eq!(served.unread_stopped_ns, 30);
         assert_eq!((served.others_ns, served.peer), (5, None), "no more than it ran");
         let torn = parse(&record([51, 0, 0, 0, 0, 0, 0, 0, u64::MAX, 0, 0], serving, all)).unwrap();

@@ -9,7 +9,9 @@
 //
 // The request goes from the thread that read it to a thread of the same process that this one wakes
 // by a call while the request is in its hands, and so on, to the thread that writes the answer. Where
-// the writer is no end of such a chain, the record says so.
+// the writer is no end of such a chain, the record says so. What is written waits in TCP until it may be
+// sent, and then in the queue of the interface (dev_queue_xmit() and dev_hard_start_xmit() in
+// net/core/dev.c).
 #include "served.h"
 #include "../ring.h"
 #include "calls.h"
@@ -88,8 +90,11 @@ struct served_socket {
     u64 own_ns; // running of the reader for this request alone
     u64 peer_ns;
     struct flow peer;
+    u32 answer_seq; // of the first byte of the answer
+    u32 is_leaving; // the first byte is written, and has not left
+    struct served_record answer;
 };
-_Static_assert(sizeof(struct served_socket) == 448, "served/mod.rs: SOCKET_BYTES");
+_Static_assert(sizeof(struct served_socket) == 816, "served/mod.rs: SOCKET_BYTES");
 
 struct {
     __uint(type, MAP_HASH);
@@ -113,13 +118,6 @@ struct {
     __type(key, u32);
     __type(value, struct served_socket);
 } fresh_socket SEC(".maps");
-
-struct {
-    __uint(type, MAP_PERCPU_ARRAY);
-    __uint(max_entries, 1);
-    __type(key, u32);
-    __type(value, struct served_record);
-} scratch SEC(".maps");
 
 // Adds the time since the state of a thread began.
 INLINE void add_present(struct thread *thread, u64 now, struct times *to) {
@@ -502,10 +500,18 @@ int sock_recv_length(u64 *ctx) {
     return 0;
 }
 
+// Writes the record of an answer that has left, or of which it is not seen any more.
+INLINE void write_answer(struct served_socket *known) {
+    struct served_record *answer = &known->answer;
+    u64 until = answer->sent_ns ? answer->sent_ns : answer->written_ns;
+    known->is_leaving = 0;
+    if (until - answer->ready_ns >= scope_slow_ns)
+        write_record(answer, sizeof(*answer));
+}
+
 SEC("tp_btf/tcp_sendmsg_locked")
 int tcp_sendmsg_locked(u64 *ctx) {
     u64 key = ctx[0];
-    u32 zero = 0;
     u64 id = bpf_get_current_pid_tgid();
     u32 tid = id;
     if (!is_sampled((void *)ctx[0]))
@@ -517,9 +523,12 @@ int tcp_sendmsg_locked(u64 *ctx) {
     u32 reader_tid = known->reader;
     struct thread *writer = bpf_map_lookup_elem(&threads, &tid);
     struct thread *reader = bpf_map_lookup_elem(&threads, &reader_tid);
-    struct served_record *record = bpf_map_lookup_elem(&scratch, &zero);
-    if (!record)
+    struct tcp_sock *tp = bpf_skc_to_tcp_sock((void *)ctx[0]);
+    if (!tp)
         return 0;
+    if (known->is_leaving)
+        write_answer(known);
+    struct served_record *record = &known->answer;
     known->stage = known->next_ready_ns ? READY : IDLE;
     u64 ready_ns = known->ready_ns;
     if (known->next_ready_ns) {
@@ -530,7 +539,6 @@ int tcp_sendmsg_locked(u64 *ctx) {
         advance(writer, now, RUNNING);
     if (reader && reader->open)
         reader->open -= 1;
-    int is_slow = now - ready_ns >= scope_slow_ns;
     u32 recorded = known->reader_known ? READER_KNOWN : 0;
     if (known->no_worker)
         recorded |= NO_WORKER;
@@ -558,8 +566,6 @@ int tcp_sendmsg_locked(u64 *ctx) {
         if (writer->carries == key)
             writer->carries = 0;
     }
-    if (!is_slow)
-        return 0;
     record->flow = known->flow;
     record->pid = id >> 32;
     record->tid = tid;
@@ -568,9 +574,46 @@ int tcp_sendmsg_locked(u64 *ctx) {
     record->ready_ns = ready_ns;
     record->read_ns = known->read_ns;
     record->written_ns = now;
+    record->queued_ns = record->sent_ns = 0;
     record->unread = known->unread;
     record->unread_stopped_ns = known->unread_stopped_ns;
-    write_record(record, sizeof(*record));
+    known->answer_seq = tp->write_seq;
+    known->is_leaving = 1;
+    return 0;
+}
+
+// Returns the socket whose answer begins in this packet, if it is the first that holds it.
+INLINE struct served_socket *answer_in(struct sk_buff *skb) {
+    u64 key = (u64)skb->sk;
+    struct served_socket *known = key ? bpf_map_lookup_elem(&sockets, &key) : 0;
+    if (!known || !known->is_leaving)
+        return 0;
+    unsigned char *head = skb->head;
+    u16 start = skb->transport_header;
+    u8 tcp[16];
+    if (bpf_probe_read_kernel(tcp, sizeof(tcp), head + start))
+        return 0;
+    u32 seq = (u32)tcp[4] << 24 | (u32)tcp[5] << 16 | (u32)tcp[6] << 8 | tcp[7];
+    u32 headers = start - (u32)(skb->data - head) + (tcp[12] >> 4) * 4;
+    u32 len = skb->len;
+    return headers < len && known->answer_seq - seq < len - headers ? known : 0;
+}
+
+SEC("tp_btf/net_dev_queue")
+int net_dev_queue(u64 *ctx) {
+    struct served_socket *known = answer_in((void *)ctx[0]);
+    if (known && known->answer.queued_ns == 0)
+        known->answer.queued_ns = bpf_ktime_get_ns();
+    return 0;
+}
+
+SEC("tp_btf/net_dev_start_xmit")
+int net_dev_start_xmit(u64 *ctx) {
+    struct served_socket *known = answer_in((void *)ctx[0]);
+    if (known) {
+        known->answer.sent_ns = bpf_ktime_get_ns();
+        write_answer(known);
+    }
     return 0;
 }
 
@@ -588,6 +631,8 @@ int inet_sock_set_state(u64 *ctx) {
         if (thread && thread->open)
             thread->open -= 1;
     }
+    if (known->is_leaving)
+        write_answer(known);
     bpf_map_delete_elem(&sockets, &key);
     return 0;
 }

@@ -37,6 +37,8 @@ struct served_record {
     u64 ready_ns; // CLOCK_MONOTONIC: the request's last data came to the socket
     u64 read_ns; // the first read after that
     u64 written_ns; // the first byte of the answer is written
+    u64 queued_ns; // TCP gives it to the queue of an interface; 0: not seen
+    u64 sent_ns; // it is given to the interface's driver; 0: not seen
     struct times unread; // of the reader, from ready to read; with READER_KNOWN
     u64 unread_stopped_ns; // its virtual machine stood still from ready to read
     struct times serving; // from read to written; with CHAIN_KNOWN
@@ -45,4 +47,4 @@ struct served_record {
     u64 peer_ns;
     struct flow peer; // ip_version 0: none
 };
-_Static_assert(sizeof(struct served_record) == 344, "served/mod.rs: RECORD_BYTES");
+_Static_assert(sizeof(struct served_record) == 360, "served/mod.rs: RECORD_BYTES");

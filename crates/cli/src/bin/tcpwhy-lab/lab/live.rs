@@ -31,27 +31,37 @@ pub fn judge_live(task: &Task, out: &Path, result: &CaseResult) -> Result<Vec<Ju
         late.extend(is_late.then_some(labels.variant));
     }
     let mut judged = judge_below(out, &result.dir, Some(&read(&reports.concat())?))?;
-    judged.iter_mut().for_each(keep_names);
+    judged.iter_mut().for_each(keep_what_is_watched);
     judged.iter_mut().filter(|it| it.vantage == "server").for_each(expect_hooks);
     judged.iter_mut().for_each(|it| it.late |= late.contains(&it.variant));
     Ok(judged)
 }
 
-/// Removes the judgement of times: they were measured in another run and over all of it, so they
-/// say nothing about five seconds.
-fn keep_names(judged: &mut Judged) {
-    judged.causes.iter_mut().for_each(|cause| cause.lost_ns = None);
+/// Removes the judgement of times, which were measured in another run and over all of it. Only the share
+/// that a part of the server's time has of all time can be compared: it is what that part would have cost
+/// if the watch had seen that run.
+fn keep_what_is_watched(judged: &mut Judged) {
+    let watched = judged.wall_error.map(|error| 1.0 + error).filter(|part| *part > 0.0);
+    for cause in &mut judged.causes {
+        let is_of_hooks = judged.vantage == "server" && is_shown_by_hooks(&cause.cause);
+        let lost_ns = cause.lost_ns.filter(|_| is_of_hooks && cause.found);
+        cause.lost_ns = lost_ns.zip(watched).map(|(ns, part)| (ns as f64 / part) as u64);
+    }
     (judged.counterfactual, judged.kernel, judged.wall_error) = (None, None, None);
+}
+
+/// Returns whether kernel hooks at the server show a cause that packets do not.
+fn is_shown_by_hooks(id: &str) -> bool {
+    let cause = Cause::from_id(id);
+    let is_of_server = cause.is_some_and(|it| it.is_of_server_time() && it.class() == Class::Fault);
+    is_of_server || cause == Some(Cause::Bufferbloat)
 }
 
 /// At the server hooks show what its own time was: there the name that a capture would give is not
 /// enough.
 fn expect_hooks(judged: &mut Judged) {
-    let shown = |id: &str| {
-        let cause = Cause::from_id(id);
-        cause.is_some_and(|it| it.is_of_server_time() && it.class() == Class::Fault)
-    };
-    for cause in judged.causes.iter_mut().filter(|it| shown(&it.cause)) {
+    for cause in judged.causes.iter_mut().filter(|it| is_shown_by_hooks(&it.cause)) {
+        cause.hidden = false;
         cause.found = judged.right_findings.contains(&cause.cause);
         cause.culprit_right = cause.culprit_right.filter(|_| cause.found);
     }
@@ -90,10 +100,26 @@ fn watched(
         let capture = capture.ok_or_else(|| nothing("there is no capture to compare it with"))?;
         let name = capture.strip_prefix(out).unwrap_or(&capture);
         let mut report: serde_json::Value = serde_json::from_str(&report?)?;
+        keep_largest_parts(&mut report);
         report["capture"] = name.display().to_string().into();
         named.push(report.to_string());
     }
     Ok((named, is_late))
+}
+
+/// Reduces the cost of findings whose server's time was divided to that of their largest part.
+fn keep_largest_parts(report: &mut serde_json::Value) {
+    let findings = report["findings"].as_array_mut().into_iter().flatten();
+    for finding in findings {
+        let evidence = finding["evidence"].as_array().into_iter().flatten();
+        let mut divided = evidence.filter(|it| it["setting"] == "server time");
+        let Some(value) = divided.next().and_then(|it| it["value"].as_str()) else { continue };
+        let Some((part, whole)) = value.split_once('/') else { continue };
+        let parsed = part.parse::<f64>().ok().zip(whole.parse::<f64>().ok());
+        if let (Some((part, whole)), Some(lost_ns)) = (parsed, finding["lost_ns"].as_f64()) {
+            finding["lost_ns"] = ((lost_ns * part / whole.max(1.0)) as u64).into();
+        }
+    }
 }
 
 /// Returns the last line of `tcpwhy watch` in the namespace `netns`.

@@ -123,8 +123,11 @@ pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
         }
     }
     let score = Score::of(&judged);
-    let names_only = asked.short || asked.live;
-    let score = if names_only { score.requires_names_only() } else { score };
+    let score = match (asked.live, asked.short) {
+        (true, _) => score.requires_what_is_watched(),
+        (false, true) => score.requires_names_only(),
+        (false, false) => score,
+    };
     output::print(&render(asked, &score, &judged, &not_run, &run_again)?)?;
     let works = !judged.is_empty() && not_run.iter().all(NotRun::is_for_want_of_a_program);
     Ok(ExitCode::from(u8::from(!score.holds() || !works)))
