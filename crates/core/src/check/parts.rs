@@ -155,13 +155,17 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
             holds(ends(seg) || seg.len > 0, "neither closes nor carries data")
         },
         (_, "end") => |case, _, index| holds(ends(case.seg(index)?), "does not end the connection"),
-        (_, "flight_end" | "pause")
+        (_, "flight_end")
             if cause.is_of_server_time() || matches!(cause, C::ClientThink | C::TlsHandshake) =>
         {
-            |case, _, index| {
-                let seg = case.seg(index)?;
-                holds(seg.takes_space() || seg.ack.is_some(), "neither carries nor acknowledges")
-            }
+            is_of_the_talk
+        }
+        // A watch moves a server's time to the queue of its interface.
+        (_, "pause")
+            if cause.is_of_server_time()
+                || matches!(cause, C::ClientThink | C::TlsHandshake | C::Bufferbloat) =>
+        {
+            is_of_the_talk
         }
         (C::Bandwidth, "last") => |case, _, index| {
             let seg = case.seg(index)?;
@@ -332,6 +336,12 @@ fn sent_again(case: &Case<'_>, _: usize, index: usize) -> Answer {
         return holds(vanished, "does not vanish");
     }
     Ok(())
+}
+
+/// The segment carries data or a signal, or acknowledges.
+fn is_of_the_talk(case: &Case<'_>, _: usize, index: usize) -> Answer {
+    let seg = case.seg(index)?;
+    holds(seg.takes_space() || seg.ack.is_some(), "neither carries nor acknowledges")
 }
 
 /// The silent sender sent no data between the named segment and the data that ends the silence.
