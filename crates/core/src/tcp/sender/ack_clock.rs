@@ -305,7 +305,9 @@ impl Sender {
             let (space, was_calm) = (self.space, self.history.is_none());
             let history = self.history_mut();
             history.hear(segment, una, &space, was_calm);
+            // Beyond the repetitions that were captured, the network made the copy.
             let is_of_data = dsack
+                && u64::from(history.counts.dsacks) < history.counts.rexmt_data_packets
                 && !history.counts.is_keep_alive_reported(segment)
                 && !history.counts.is_joined_reported(segment);
             history.counts.dsacks += u32::from(is_of_data);
