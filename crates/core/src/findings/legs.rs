@@ -32,9 +32,25 @@ pub struct Legs {
     /// Least round trips between the vantage and the server, ns.
     known: HashMap<Hosts, u64>,
     open: Vec<Open>,
-    /// Server's part of the exchanges over an unknown round trip before the response began, by the key
-    /// of the exchange in the tally and the digest of its kind.
-    undivided: HashMap<(Key, u64), Histogram>,
+    /// Exchanges over an unknown round trip, by their key in the tally and the digest of their kind.
+    undivided: HashMap<(Key, u64), Undivided>,
+}
+
+/// Times of exchanges over an unknown round trip.
+#[derive(Clone, Default, serde::Deserialize, serde::Serialize)]
+struct Undivided {
+    /// The server's part before the response began.
+    before: Histogram,
+    /// The longest silence of each exchange, where that is the one before the response.
+    longest: Histogram,
+}
+
+/// Time that is taken from a cause, and its silences before and after that.
+#[derive(Default)]
+struct Moved {
+    ns: u64,
+    silences: Histogram,
+    shorter: Histogram,
 }
 
 /// An exchange whose response came over an unknown round trip.
@@ -91,7 +107,11 @@ impl Legs {
         let of_kind = (key.clone(), exchange.kind.digest());
         let has_room = self.undivided.len() < KINDS_MAX || self.undivided.contains_key(&of_kind);
         if has_room && exchange.response_seen {
-            self.undivided.entry(of_kind).or_default().record(chain.ns - chain.within_ns);
+            let undivided = self.undivided.entry(of_kind).or_default();
+            undivided.before.record(chain.ns - chain.within_ns);
+            if chain.gap.turn == Turn::Answers {
+                undivided.longest.record(chain.longest_ns);
+            }
         }
         if self.open.len() >= OPEN_MAX {
             return;
@@ -128,8 +148,10 @@ impl Legs {
             *known_ns = rtt_ns.min(*known_ns);
         }
         self.open.extend(other.open);
-        for (of_kind, before) in other.undivided {
-            self.undivided.entry(of_kind).or_default().merge(&before);
+        for (of_kind, more) in other.undivided {
+            let undivided = self.undivided.entry(of_kind).or_default();
+            undivided.before.merge(&more.before);
+            undivided.longest.merge(&more.longest);
         }
     }
 }
@@ -167,14 +189,14 @@ pub(super) fn settle(tally: &mut Tally) {
 
 /// Moves to the time of no owner what may be the round trip to the servers whose leg no connection shows.
 /// A response that carries the only ACK of its request does not divide the path's time from the server's.
-fn leave_undivided(tally: &mut Tally, undivided: HashMap<(Key, u64), Histogram>) {
+fn leave_undivided(tally: &mut Tally, undivided: HashMap<(Key, u64), Undivided>) {
     let mut least_ns: HashMap<Endpoint, u64> = HashMap::new();
-    for ((key, _), before) in &undivided {
+    for ((key, _), Undivided { before, .. }) in &undivided {
         let least_ns = least_ns.entry(key.server).or_insert(u64::MAX);
         *least_ns = before.points().next().map_or(*least_ns, |(ns, _)| ns.min(*least_ns));
     }
-    let mut moved: HashMap<Key, u64> = HashMap::new();
-    for ((key, kind), before) in undivided {
+    let mut moved: HashMap<Key, Moved> = HashMap::new();
+    for ((key, kind), Undivided { before, longest }) in undivided {
         let Some(endpoint) = tally.endpoints.get_mut(&key.server) else { continue };
         if endpoint.round_trips.leg_known {
             continue;
@@ -184,12 +206,18 @@ fn leave_undivided(tally: &mut Tally, undivided: HashMap<(Key, u64), Histogram>)
         });
         let ns = before.points().map(|(ns, count)| ns.min(may_be_ns) * count).sum();
         endpoint.transfer(kind, Owner::Server, Owner::Unknown, ns);
-        *moved.entry(key).or_default() += ns;
+        let moved = moved.entry(key).or_default();
+        moved.ns += ns;
+        for (ns, count) in longest.points() {
+            moved.shorter.record_many(ns - ns.min(may_be_ns), count);
+        }
+        moved.silences.merge(&longest);
     }
-    for (key, ns) in moved {
+    for (key, Moved { ns, silences, shorter }) in moved {
         let Some(cause) = tally.causes.get_mut(&key) else { continue };
         cause.lost_ns = cause.lost_ns.saturating_sub(ns);
         cause.without = cause.without.shifted(ns / cause.exchanges.max(1));
+        cause.waits = cause.waits.exchanged(&silences, &shorter);
         if cause.lost_ns == 0 {
             tally.causes.remove(&key);
         }
