@@ -50,7 +50,7 @@ const REDIS_COMMANDS: &[&[u8]] = &[
 
 /// Returns the side that sends a message beginning with `bytes`; `None` if both could.
 pub fn sender_side(bytes: &[u8]) -> Option<Side> {
-    let prefix = &bytes[..bytes.len().min(sniff::PREFIX_BYTES)];
+    let prefix = &bytes[..bytes.len().min(sniff::LINE_BYTES)];
     let hint = Hint { server_port: 0, mid_stream: false };
     let is = |test: &sniff::Test| test(prefix, hint) == Verdict::Yes;
     match *bytes {

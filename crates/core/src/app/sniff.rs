@@ -3,20 +3,23 @@
 
 use super::amqp::PROTOCOL_HEADER;
 use super::calls::GRAMMARS;
+use super::http_header::is_method_byte;
 use super::postgres::{is_startup_code, is_version_3};
 use super::protocol::Protocol;
 use crate::wire::Side;
 
-/// Number of bytes that suffice to recognise any protocol.
-pub(super) const PREFIX_BYTES: usize = 24;
+/// Number of bytes that suffice to recognise any protocol but HTTP/1.x.
+const PREFIX_BYTES: usize = 24;
+/// Greatest length of a line that shows by its version alone that it is a request of HTTP/1.x, bytes.
+pub(super) const LINE_BYTES: usize = 256;
 
 /// The first bytes of a message whose protocol is not known yet.
 #[derive(Clone, Copy)]
 pub(super) struct Sniffer {
     /// The side that sends the message.
     pub from: Side,
-    len: u8,
-    prefix: [u8; PREFIX_BYTES],
+    len: usize,
+    prefix: [u8; LINE_BYTES],
 }
 
 /// The result of a test on a prefix.
@@ -66,12 +69,12 @@ const SERVER_TESTS: &[(Protocol, Test)] = &[
 
 impl Sniffer {
     pub fn new(from: Side) -> Self {
-        Self { from, len: 0, prefix: [0; PREFIX_BYTES] }
+        Self { from, len: 0, prefix: [0; LINE_BYTES] }
     }
 
     /// Returns the bytes seen so far.
     pub fn prefix(&self) -> &[u8] {
-        &self.prefix[..usize::from(self.len)]
+        &self.prefix[..self.len]
     }
 
     /// Returns whether the message begins like a TLS handshake record, or a ClientHello in the format
@@ -83,11 +86,14 @@ impl Sniffer {
     /// Processes one more byte. Returns `Some` once the protocol is decided, with
     /// [`Protocol::Turns`] for none.
     pub fn decide(&mut self, byte: u8, hint: Hint) -> Option<Protocol> {
-        if let Some(slot) = self.prefix.get_mut(usize::from(self.len)) {
+        if let Some(slot) = self.prefix.get_mut(self.len) {
             *slot = byte;
             self.len += 1;
         }
-        let full = usize::from(self.len) == PREFIX_BYTES;
+        let is_full = |protocol| match protocol {
+            Protocol::Http1 => self.len == LINE_BYTES,
+            _ => self.len >= PREFIX_BYTES,
+        };
         let tests = if self.from == Side::Client { CLIENT_TESTS } else { SERVER_TESTS };
         let calls = GRAMMARS
             .iter()
@@ -96,7 +102,7 @@ impl Sniffer {
         for (protocol, verdict) in tests.chain(calls) {
             match verdict {
                 Verdict::Yes => return Some(protocol),
-                Verdict::Maybe if !full => return None,
+                Verdict::Maybe if !is_full(protocol) => return None,
                 _ => {}
             }
         }
@@ -107,7 +113,7 @@ impl Sniffer {
 /// Returns whether `bytes`, sent by `from`, are recognised as HTTP/1.x at any place where a message
 /// of any protocol may begin. This test and those before it do not depend on a [`Hint`].
 pub(super) fn begins_http(from: Side, bytes: &[u8]) -> bool {
-    let prefix = &bytes[..bytes.len().min(PREFIX_BYTES)];
+    let prefix = &bytes[..bytes.len().min(LINE_BYTES)];
     let hint = Hint { server_port: 0, mid_stream: false };
     match from {
         Side::Client => {
@@ -117,10 +123,10 @@ pub(super) fn begins_http(from: Side, bytes: &[u8]) -> bool {
     }
 }
 
-/// Returns whether `bytes` begin a request, or are too few to tell.
+/// Returns whether `bytes` begin a request with a usual method, or are too few to tell.
 pub(super) fn may_begin_request(bytes: &[u8]) -> bool {
     let prefix = &bytes[..bytes.len().min(PREFIX_BYTES)];
-    http_request(prefix, Hint { server_port: 0, mid_stream: false }) != Verdict::No
+    usual_request(prefix) != Verdict::No
 }
 
 /// Returns the length of the header with which a proxy tells the address of its client before the
@@ -221,8 +227,9 @@ pub(super) fn http2_settings(prefix: &[u8], hint: Hint) -> Verdict {
     }
 }
 
-/// Methods of RFC 9110 §9, RFC 5789, WebDAV (RFC 4918, RFC 3253, RFC 5323) and caches.
-const METHODS: [&[u8]; 19] = [
+/// Methods that identify a request before its version: those of RFC 9110 §9, RFC 5789, WebDAV (RFC 4918,
+/// RFC 3253, RFC 5323) and caches.
+const USUAL_METHODS: [&[u8]; 19] = [
     b"GET",
     b"HEAD",
     b"POST",
@@ -244,20 +251,51 @@ const METHODS: [&[u8]; 19] = [
     b"PURGE",
 ];
 
+/// Recognises a request by its usual method, or by the form of its line.
 pub(super) fn http_request(prefix: &[u8], _: Hint) -> Verdict {
+    match usual_request(prefix) {
+        Verdict::No => request_of_any_method(prefix),
+        verdict => verdict,
+    }
+}
+
+/// Recognises a usual method and the beginning of a target.
+fn usual_request(prefix: &[u8]) -> Verdict {
     let Some(space) = prefix.iter().position(|&byte| byte == b' ') else {
-        let possible = METHODS.iter().any(|method| method.starts_with(prefix));
+        let possible = USUAL_METHODS.iter().any(|method| method.starts_with(prefix));
         return if possible { Verdict::Maybe } else { Verdict::No };
     };
     let method = &prefix[..space];
     // `GET key` is a Redis inline command: HTTP needs a path, a URI, `*`, or an authority.
     // Several spaces divide a request line like one (RFC 9112 §3).
     match prefix[space..].iter().find(|&&byte| byte != b' ') {
-        _ if !METHODS.contains(&method) => Verdict::No,
+        _ if !USUAL_METHODS.contains(&method) => Verdict::No,
         None => Verdict::Maybe,
         Some(b'/' | b'*' | b'h' | b'H') => Verdict::Yes,
         Some(_) if method == b"CONNECT" => Verdict::Yes,
         Some(_) => Verdict::No,
+    }
+}
+
+/// Recognises a line of a method, which may be any (RFC 9110 §9.1, §16.1), a path or a URI, and the version
+/// (RFC 9112 §3). Commands of other protocols, such as `CWD /files`, lack the version.
+fn request_of_any_method(prefix: &[u8]) -> Verdict {
+    let mut words = prefix.splitn(3, |&byte| byte == b' ');
+    let method = words.next().unwrap_or_default();
+    if !method.iter().all(|&byte| is_method_byte(byte)) {
+        return Verdict::No;
+    }
+    let Some(target) = words.next().filter(|_| !method.is_empty()) else {
+        return if method.is_empty() { Verdict::No } else { Verdict::Maybe };
+    };
+    let is_path = matches!(target, [] | [b'/', ..]);
+    let is_uri = || [&b"http://"[..], b"https://"].iter().any(|it| begins(target, it) != Verdict::No);
+    let is_visible = target.iter().all(u8::is_ascii_graphic);
+    match words.next() {
+        _ if !is_visible || !is_path && !is_uri() => Verdict::No,
+        None => Verdict::Maybe,
+        Some(_) if target.is_empty() => Verdict::No,
+        Some(version) => begins(version, b"HTTP/1."),
     }
 }
 

@@ -176,8 +176,8 @@ pub struct Exchange {
     pub(super) endless: bool,
     /// Position of the server's stream at which the response is complete.
     pub(super) response_end: Option<NonZeroU64>,
-    /// Position of the client's stream at which the request began, and the time of that, ns.
-    pub(super) asked_at: (u64, u64),
+    /// Position of the client's stream at which the request began.
+    pub(super) asked_at: u64,
     /// Position of each side's stream at the start of the exchange.
     pub began_at: BySide<u64>,
     /// Pauses of the server of which it is not yet known whether the client waited.

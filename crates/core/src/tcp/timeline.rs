@@ -297,7 +297,7 @@ impl Timeline {
         if let Some(exchange) = self.exchanges.queue.back_mut() {
             exchange.request_seen = true;
             exchange.asked = false;
-            exchange.asked_at = (at.positions[Side::Client], at.time_ns);
+            exchange.asked_at = at.positions[Side::Client];
             exchange.follows_event = event_came;
             exchange.response_seen = false;
             exchange.error = None;

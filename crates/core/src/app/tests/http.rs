@@ -47,6 +47,30 @@ fn several_spaces_divide_a_request_line_like_one() {
 }
 
 #[test]
+fn a_request_of_any_method_shows_by_its_version() {
+    let answer: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    let line: &[u8] = b"SUBSCRIBE /WANIPConnection/events?of=4711 HTTP/1.1\r\n\r\n";
+    let told = "request, [SUBSCRIBE /{id}/events], header, /request, response, header 200, /response";
+    for cut in [0, 5, 12, 44, 50] {
+        let (begin, rest) = line.split_at(cut);
+        assert_eq!(story(49152, &[(C, begin, 0), (C, rest, 0), (S, answer, 0)]), told, "{cut}");
+    }
+    let uri: &[u8] = b"FROBNICATE http://host/items HTTP/1.0\r\n\r\n";
+    assert!(story(8080, &[(C, uri, 0), (S, answer, 0)]).contains("[{other} {host}/items]"));
+    for other in [
+        &b"CWD /WANIPConnection/events\r\n"[..],
+        b"SUBSCRIBE sip:user@host SIP/2.0\r\n\r\n",
+        b"DESCRIBE rtsp://host/film RTSP/1.0\r\n\r\n",
+        b"RETR /a b HTTP/1.1\r\n",
+        b"SET /key HTTP/2\r\n",
+        b"A /",
+    ] {
+        let told = story(7000, &[(C, other, 0), (S, b"ok\r\n", 0)]);
+        assert_eq!(told, "request, /request, response", "{}", other.escape_ascii());
+    }
+}
+
+#[test]
 fn chunks_may_be_split_anywhere() {
     let pushes: &[Push] = &[
         (C, b"GET / HTTP/1.1\n\n", 0),

@@ -107,16 +107,13 @@ impl Awaited<'_> {
             && is_unreadable(self.framer)
     }
 
-    /// Returns whether the server sent unreadable data in `segment` before it can have received the
-    /// newest request: it has acknowledged nothing of that, and the data came sooner than a round
-    /// trip after it. The data belongs to an earlier message.
-    pub fn precedes_request(self, segment: &Segment) -> bool {
+    /// Returns whether the server sent unreadable data before it had received the newest request: it
+    /// has acknowledged nothing of that, and each segment acknowledges all that has been received (RFC
+    /// 9293 §3.10.7.4). The data belongs to an earlier message.
+    pub fn precedes_request(self) -> bool {
         let acked = self.senders[Side::Client].space.una_seen();
-        let rtt_ns = self.path.known_rtt_ns(Side::Server);
-        is_unreadable(self.framer)
-            && self.timeline.exchanges.asked_at().is_some_and(|(position, at_ns)| {
-                acked <= position && segment.time_ns < at_ns + rtt_ns
-            })
+        let asked_at = self.timeline.exchanges.asked_at();
+        is_unreadable(self.framer) && asked_at.is_some_and(|position| acked <= position)
     }
 
     /// Time for which a request was still on its way to the server after `from_ns`, the time at

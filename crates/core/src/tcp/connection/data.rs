@@ -386,7 +386,7 @@ impl Connection {
         let &Data { side, segment, start, kind, arrived, .. } = data;
         let mut overlap = OverlappingMessage::None;
         if data.is_new_of(Side::Server)
-            && (self.awaited().response_overlaps() || self.awaited().precedes_request(segment))
+            && (self.awaited().response_overlaps() || self.awaited().precedes_request())
         {
             overlap = OverlappingMessage::Certain;
         }

@@ -3,7 +3,7 @@
 use crate::judge::{self, Gap, Recovery, Turn};
 use crate::model::{Cause, CauseSet, Owner, Sighting, Slice, Slices};
 use crate::tcp::connection::Connection;
-use crate::tcp::connection::asked::has_sent_only_early_data;
+use crate::tcp::connection::asked::{has_sent_only_early_data, passed};
 use crate::tcp::connection::at_end::is_unfinished;
 use crate::tcp::connection::cold::Cold;
 use crate::tcp::connection::doubt::{doubt_rate, note_doubt};
@@ -200,9 +200,9 @@ impl Connection {
             let position = self.senders[Side::Server].space.nxt - gap.next_len;
             self.timeline.pause((own_ns, gap.len_ns()), position);
         }
-        let sent = self.senders[Side::Client].space.nxt;
+        let passed = passed(&self.senders[Side::Client]);
         let is_known = gap.protocol.is_known;
-        self.timeline.settle_client_pause(gap, &slices, sent, is_known);
+        self.timeline.settle_client_pause(gap, &mut slices, passed, is_known);
         let repaired = gap.repair.trigger.map(|_| end);
         if self.timeline.exchanges.is_ready() && gap.sender == Side::Client {
             // Between the TLS handshake and the request, no exchange waits for the client.

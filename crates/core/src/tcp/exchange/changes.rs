@@ -3,7 +3,7 @@
 
 use super::revisions::Change;
 use crate::capture::FrameId;
-use crate::judge::Gap;
+use crate::judge::{self, Gap};
 use crate::judge::thresholds::HABIT_MIN;
 use crate::model::{Cause, Owner, Slice};
 use crate::tcp::Exchange;
@@ -29,6 +29,7 @@ impl Exchange {
                 self.attribute_to_application(sender, is_driven)
             }
             Change::OwnPauses => self.remove_client_time(),
+            Change::Waited { way_ns } => self.attribute_to_wait(way_ns),
         }
     }
 
@@ -256,5 +257,16 @@ impl Exchange {
         self.ledger.remove(Concerned::of(Owner::Client, Cause::ClientThink), paused_ns);
         self.chains.retain(|chain| chain.cause != Cause::ClientThink);
         paused_ns > 0
+    }
+
+    /// Gives the client's own time to the path, up to `way_ns`, and the rest to the server, which answers
+    /// next.
+    fn attribute_to_wait(&mut self, way_ns: u64) -> bool {
+        let pause = Concerned::of(Owner::Client, Cause::ClientThink).by(Side::Client);
+        let way_ns = self.ledger.transfer(pause, Slice::plain(Owner::Path, way_ns));
+        let rest_ns = self.ledger.of(Owner::Client);
+        self.waited_ns += self.ledger.transfer(pause, judge::busy(Side::Server, rest_ns));
+        self.chains.retain(|chain| chain.cause != Cause::ClientThink);
+        way_ns + rest_ns > 0
     }
 }

@@ -167,9 +167,9 @@ impl InProgress {
         })
     }
 
-    /// Position of the client's stream at which the only request in progress begins, and the time
-    /// of that, ns; `None` if an answer has begun.
-    pub fn asked_at(&self) -> Option<(u64, u64)> {
+    /// Position of the client's stream at which the only request in progress begins; `None` if an
+    /// answer has begun.
+    pub fn asked_at(&self) -> Option<u64> {
         let exchange = self.queue.only().filter(|_| self.is_unanswered())?;
         Some(exchange.asked_at)
     }

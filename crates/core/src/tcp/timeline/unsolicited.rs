@@ -2,11 +2,11 @@
 //! HTTP/2 in TLS acknowledges settings and opens windows, a tunnel closes its channels. Nothing
 //! waits after such a message.
 
-use super::{At, Timeline};
+use super::{At, StreamProgress, Timeline};
 use crate::judge::thresholds::{AT_ONCE_PART, HOST_DELAY_MAX_NS, INITIAL_WINDOW_BYTES};
-use crate::judge::{Gap, Turn};
-use crate::model::{Cause, Owner, Slices};
-use crate::tcp::exchange::{Change, Exchange};
+use crate::judge::{self, Gap, Turn};
+use crate::model::{Cause, Owner, Slice, Slices};
+use crate::tcp::exchange::{Chain, Change, Exchange};
 use crate::tcp::owed::{Debt, Owed, Rule};
 use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
 use crate::wire::Side;
@@ -54,8 +54,18 @@ impl Timeline {
     /// answers the last part at once would have answered the first part too: that needed no
     /// response, and the request began when the client continued. This applies if the client is
     /// known to send requests without a pause, or if the protocol is not known (`is_known`): then
-    /// nothing shows that both parts are one message. `sent` is the position of the client's stream.
-    pub fn settle_client_pause(&mut self, gap: &Gap, slices: &Slices, sent: u64, is_known: bool) {
+    /// nothing shows that both parts are one message. The client's stream has come as far as `passed`.
+    ///
+    /// An answer that acknowledges nothing behind the pause left before the last part had arrived (RFC 9293
+    /// §3.10.7.4: each segment acknowledges all that has been received). It answers the first part, and the
+    /// client waited for it through its pause; the `slices` of the gap become those of that wait.
+    pub fn settle_client_pause(
+        &mut self,
+        gap: &Gap,
+        slices: &mut Slices,
+        passed: StreamProgress,
+        is_known: bool,
+    ) {
         let answers = gap.sender == Side::Server && gap.turn == Turn::Answers && gap.next_len > 0;
         if !answers || !self.open_ended {
             return;
@@ -66,21 +76,23 @@ impl Timeline {
             return;
         };
         let paused = exchange.chains.iter().find(|chain| chain.cause == Cause::ClientThink);
+        if paused.is_some_and(|pause| exchange.ends_before(pause, passed.acked)) {
+            return exchange.wait_through_pause(gap, slices);
+        }
         let Some(pause) = paused.filter(|pause| pause.longest_ns >= STREAM_PAUSE_MIN_NS) else {
             self.pattern.asked_at_once = true;
             return;
         };
         let own = slices.iter().filter(|slice| slice.owner == Owner::Server);
         let at_once = own.map(|slice| slice.ns).sum::<u64>() <= pause.longest_ns / AT_ONCE_PART;
-        let short = sent.saturating_sub(exchange.began_at[0]) <= INITIAL_WINDOW_BYTES;
+        let short = passed.sent.saturating_sub(exchange.began_at[0]) <= INITIAL_WINDOW_BYTES;
         let is_first = exchange.connects || exchange.handshake.is_some();
         if !(at_once && short && (asks_at_once || !is_known)) {
             return;
         }
         if !is_first {
             let idle_ns = exchange.idle_ns.saturating_sub(gap.rtt.base_ns);
-            let is_whole = pause.count == 1 && pause.gap.last.frame == exchange.first.frame;
-            if is_whole && idle_ns <= pause.longest_ns / AT_ONCE_PART {
+            if exchange.is_only_pause(pause) && idle_ns <= pause.longest_ns / AT_ONCE_PART {
                 self.pattern.receipts.note(exchange.first.payload_bytes);
             }
             exchange.begin_after(&pause.gap.clone());
@@ -100,6 +112,32 @@ impl Exchange {
     /// Returns whether the exchange has a request, and nothing of the response has come.
     pub(super) fn is_unanswered(&self) -> bool {
         self.request_seen && !self.response_seen && !self.endless
+    }
+
+    /// Returns whether `pause` of the client is its only one, right behind the first segment.
+    fn is_only_pause(&self, pause: &Chain) -> bool {
+        pause.count == 1 && pause.gap.last.frame == self.first.frame
+    }
+
+    /// Returns whether what is acknowledged up to `acked` ends before such a `pause`.
+    fn ends_before(&self, pause: &Chain, acked: u64) -> bool {
+        let first_end = self.began_at[Side::Client] + u64::from(self.first.payload_bytes);
+        self.is_only_pause(pause) && acked <= first_end
+    }
+
+    /// Makes the time since the first segment that of its way and of the server, which answers it in `gap`.
+    fn wait_through_pause(&mut self, gap: &Gap, slices: &mut Slices) {
+        let own = |slice: &Slice| matches!(slice.owner, Owner::Path | Owner::Server);
+        if gap.rtt.is_bound || !slices.iter().all(own) {
+            return;
+        }
+        let way_ns = gap.rtt.sender_ns;
+        self.revise(&Change::Waited { way_ns });
+        let left_ns = (self.first.time_ns + way_ns).saturating_sub(gap.start_ns);
+        let mut waited = Slices::new(gap.len_ns());
+        waited.take(Slice::plain(Owner::Path, left_ns));
+        waited.take(judge::busy(Side::Server, gap.len_ns()));
+        *slices = waited;
     }
 
     /// Removes what was sent before `pause`.
