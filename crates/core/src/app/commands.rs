@@ -1,6 +1,6 @@
 //! The commands of SMTP, FTP, POP3 and IMAP.
 
-use super::dialogue::Service;
+use super::reply::Service;
 
 /// A command, by its name.
 #[derive(Clone, Copy, Default)]

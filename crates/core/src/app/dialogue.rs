@@ -11,78 +11,28 @@
 //! IMAP      tag OK · tag NO · tag BAD · + the client continues · * data
 //! ```
 //!
-//! Of commands that were sent together (RFC 2920) only the reply to the last decides, and the first
-//! error is that of all: one recipient of several may be refused. A reply that no command waits for,
-//! such as 421 after an idle time, belongs to no exchange.
+//! Commands with numbered replies that were sent together (RFC 2920) are an exchange each: the server works on
+//! one after the other, and replies in their order. Whether a mail is accepted shows the last reply: one
+//! recipient of several may be refused. A reply that no command waits for, such as 421 after an idle time,
+//! belongs to no exchange.
 
 use super::commands::{self, Command};
 use super::error_code::ErrorCode;
 use super::protocol::Protocol;
+use super::reply::{BAD, BYE, EnhancedStatus, LOGIN, NO, OWN, OWN_REASONS, Service, number};
+use crate::queue::Queue;
 use crate::wire::{BySide, Side};
 use memchr::memchr;
-use std::fmt;
 
 /// Number of bytes at the beginning of a line that are read: a tag and a command, or a reply's code.
 const LINE_BYTES: usize = 40;
 /// Greatest length of a tag of IMAP that is followed, bytes.
 const TAG_BYTES: usize = 16;
+/// Greatest number of commands without a reply that are followed. Source: judgement; clients send a few hundred
+/// recipients at most (RFC 5321 §4.5.3.1.8: at least 100 are accepted).
+const COMMANDS_MAX: usize = 1024;
 /// Greatest length of a command with which a session is recognised from its middle, bytes.
 const AMID_BYTES: usize = 256;
-
-/// A protocol of commands and replies.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize, serde::Serialize,
-)]
-pub enum Service {
-    /// Numbered replies, before a command has shown whose.
-    Numbered,
-    /// Simple Mail Transfer Protocol.
-    Smtp,
-    /// File Transfer Protocol.
-    Ftp,
-    /// Post Office Protocol, version 3.
-    Pop3,
-    /// Internet Message Access Protocol.
-    Imap,
-}
-
-/// Code of a reply of POP3 or IMAP: `-ERR`, `NO`.
-pub(super) const NO: u16 = 0;
-/// `BAD`, or a refused greeting, `BYE`.
-pub(super) const BAD: u16 = 1;
-pub(super) const BYE: u16 = 2;
-/// A login is refused.
-pub(super) const LOGIN: u16 = 3;
-/// The server states that the reason is its own (RFC 9051 §7.1, RFC 2449 §8.1, RFC 3206 §4).
-pub(super) const OWN: u16 = 4;
-
-/// Response codes of replies whose reason is the server's own.
-const OWN_REASONS: [&[u8]; 5] =
-    [b"[UNAVAILABLE]", b"[SERVERBUG]", b"[INUSE]", b"[IN-USE]", b"[SYS/"];
-
-impl Service {
-    pub(super) fn is_of_server(self, code: u16) -> bool {
-        match self {
-            // RFC 5321 §4.2.1, RFC 959 §4.2.1: the same command may succeed later.
-            Self::Numbered | Self::Smtp | Self::Ftp => (400..500).contains(&code),
-            Self::Pop3 | Self::Imap => matches!(code, OWN | BYE),
-        }
-    }
-
-    pub(super) fn write(self, code: u16, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Numbered => write!(f, "reply {code}"),
-            Self::Smtp => write!(f, "SMTP {code}"),
-            Self::Ftp => write!(f, "FTP {code}"),
-            Self::Pop3 => f.write_str("POP3 -ERR"),
-            Self::Imap => f.write_str(match code {
-                BAD => "IMAP BAD",
-                BYE => "IMAP BYE",
-                _ => "IMAP NO",
-            }),
-        }
-    }
-}
 
 /// What a session was begun for and did not get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +50,12 @@ pub enum Refused {
 pub(super) enum Said {
     Kind(&'static str),
     Error(ErrorCode),
+    /// Another command begins, and the one before has no reply yet.
+    Next,
+    /// A reply is complete, and another is due.
+    Replied,
+    /// The next reply begins in the same push.
+    Replies,
 }
 
 /// Progress of what a session is for.
@@ -173,8 +129,10 @@ pub(super) struct Dialogue {
     lines: BySide<Line>,
     /// Commands without a final reply.
     waiting: u32,
-    /// Code of the first error among the replies to commands that were sent together, or 0.
-    first_error: u16,
+    /// Those of them before the last one, oldest first, if replies are numbered.
+    earlier: Queue<Command>,
+    /// One of the commands that were sent together was refused.
+    has_refused: bool,
     /// The last command; its name is empty if it is not listed.
     command: Command,
     tag: [u8; TAG_BYTES],
@@ -224,6 +182,26 @@ impl Dialogue {
         let service = Some(Service::Imap);
         let amid = Self { server_port, service, is_tentative: true, ..Self::default() };
         (is_tag && is_known).then(|| Box::new(amid))
+    }
+
+    /// Returns the bytes of heap memory in use.
+    pub fn heap_bytes(&self) -> usize {
+        self.earlier.heap_bytes()
+    }
+
+    /// Returns whether replies are numbered, so that each ends with its last line.
+    fn is_numbered(&self) -> bool {
+        matches!(self.service, Some(Service::Numbered | Service::Smtp | Service::Ftp))
+    }
+
+    /// Returns whether a command waits for its numbered reply, of which nothing has come.
+    pub fn awaits_reply(&self) -> bool {
+        self.is_numbered() && self.waiting > 0 && !self.is_preliminary
+    }
+
+    /// Returns whether the server is in the midst of a numbered reply.
+    pub fn is_replying(&self) -> bool {
+        self.is_numbered() && (self.lines[1].len > 0 || self.multiline != 0)
     }
 
     /// Returns whether the last reply was a preliminary one.
@@ -302,6 +280,7 @@ impl Dialogue {
     pub fn lose(&mut self, from: Side) {
         self.lines[from] = Line::default();
         (self.waiting, self.multiline, self.chunk_left) = (0, 0, 0);
+        self.earlier.clear();
         self.is_idling = false;
         self.tag_bytes = 0;
         self.has_lost = true;
@@ -315,6 +294,10 @@ impl Dialogue {
         let encrypts = self.mode == Mode::Commands && bytes.first() == Some(&TLS_HANDSHAKE);
         if self.service.is_none() || encrypts {
             return false;
+        }
+        if self.is_preliminary && self.earlier.is_empty() {
+            // The client does not wait for the final reply.
+            self.waiting = 0;
         }
         (self.is_preliminary, self.is_idling) = (false, false);
         let is_new = std::mem::take(&mut self.has_replied);
@@ -331,18 +314,25 @@ impl Dialogue {
                 let skipped = self.chunk_left.min((bytes.len() - pos) as u64);
                 self.chunk_left -= skipped;
                 pos += skipped as usize;
-            } else if let Some(line) = self.lines[0].take(bytes, &mut pos) {
+                continue;
+            }
+            if self.lines[0].len == 0 && self.awaits_reply() {
+                on(pos, Said::Next);
+            }
+            if let Some(line) = self.lines[0].take(bytes, &mut pos) {
                 self.command(line.text());
                 on(pos, Said::Kind(self.command.name));
             }
         }
-        true
+        self.earlier.len() < COMMANDS_MAX
     }
 
     /// Processes a command.
     fn command(&mut self, line: &[u8]) {
         if self.waiting == 0 {
-            self.first_error = 0;
+            self.has_refused = false;
+        } else if self.is_numbered() {
+            self.earlier.push_back(self.command);
         }
         self.waiting = self.waiting.saturating_add(1);
         let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
@@ -368,8 +358,7 @@ impl Dialogue {
             self.command.logs_in = self.service != Some(Service::Ftp) && words.clone().count() > 1;
         }
         if self.command.name == "BDAT" {
-            let size = words.next().and_then(|size| std::str::from_utf8(size).ok());
-            self.chunk_left = size.and_then(|size| size.parse::<u32>().ok()).map_or(0, u64::from);
+            self.chunk_left = chunk_bytes(words).unwrap_or(0);
         }
     }
 
@@ -388,6 +377,7 @@ impl Dialogue {
                 // A greeting without an end in sight is that of another protocol.
                 return self.service.is_some() || self.lines[1].len < LINE_BYTES;
             };
+            let waiting = self.waiting;
             let code = match self.service {
                 None => match self.greeting(line.text()) {
                     Some(code) => code,
@@ -398,10 +388,16 @@ impl Dialogue {
                 Some(_) => self.numbered(line.text()),
             };
             if let Some(code) = code {
-                on(
-                    pos,
-                    Said::Error(ErrorCode::Reply(self.service.unwrap_or(Service::Numbered), code)),
-                );
+                let service = self.service.unwrap_or(Service::Numbered);
+                let status = EnhancedStatus::of(code, line.text().get(4..).unwrap_or_default());
+                let status = status.filter(|_| service == Service::Smtp);
+                on(pos, Said::Error(ErrorCode::Reply(service, code, status)));
+            }
+            if waiting > self.waiting && self.awaits_reply() {
+                on(pos, Said::Replied);
+                if pos < bytes.len() {
+                    on(pos, Said::Replies);
+                }
             }
         }
         true
@@ -445,7 +441,8 @@ impl Dialogue {
         }
         self.multiline = if is_last { 0 } else { code };
         let text = line.get(4..).unwrap_or_default();
-        self.offers_login |= self.command.name == "EHLO" && code == 250 && offers_login(text);
+        let command = self.earlier.front().copied().unwrap_or(self.command);
+        self.offers_login |= command.name == "EHLO" && code == 250 && offers_login(text);
         if !is_last {
             return None;
         }
@@ -455,8 +452,9 @@ impl Dialogue {
             return None;
         }
         self.waiting -= 1;
+        let command = self.earlier.pop_front().unwrap_or(self.command);
         let is_policy = code == 530 || code == 553 || code > 500 && text.starts_with(b"5.7.");
-        self.wants_login |= self.command.sends_mail && is_policy;
+        self.wants_login |= command.sends_mail && is_policy;
         self.mode = match (self.service, code) {
             (_, 354) => Mode::Content,
             (Some(Service::Smtp), 334) => Mode::Continuation,
@@ -474,7 +472,7 @@ impl Dialogue {
         if (300..400).contains(&code) {
             return None;
         }
-        self.finish(code < 300, code)
+        self.finish(command, code < 300, code)
     }
 
     /// Processes a line of POP3. Returns the code if it is an error.
@@ -491,7 +489,7 @@ impl Dialogue {
             return None;
         }
         let code = self.reason(line);
-        self.finish(is_done, code)
+        self.finish(self.command, is_done, code)
     }
 
     /// Processes a line of IMAP. Returns the code if it is an error.
@@ -517,7 +515,7 @@ impl Dialogue {
         self.waiting = 0;
         self.mode = Mode::Commands;
         let code = if is_bad { BAD } else { self.reason(result) };
-        self.finish(is_done, code)
+        self.finish(self.command, is_done, code)
     }
 
     /// Returns the code of a refusal of POP3 or IMAP, by its response code and its command.
@@ -530,45 +528,38 @@ impl Dialogue {
         }
     }
 
-    /// Ends the wait for the reply to a command. Returns the code if that is an error of the turn.
-    fn finish(&mut self, is_done: bool, code: u16) -> Option<u16> {
+    /// Ends the wait of `command` for its reply. Returns the code if that is an error. A command that needs
+    /// what another one before it was to do is refused because of that.
+    fn finish(&mut self, command: Command, is_done: bool, code: u16) -> Option<u16> {
         let service = self.service?;
-        let (command, is_last) = (self.command, self.waiting == 0);
-        let is_error = !is_done && is_last && !commands::is_offer(service, &command, code);
+        let is_last = self.waiting == 0;
+        let is_error = !is_done && !commands::is_offer(service, &command, code);
+        let follows = self.has_refused && service == Service::Smtp && matches!(code, 503 | 554);
+        self.has_refused |= is_error;
         // USER of POP3 is only the first half of a login, and of a mail only the last step counts.
-        let accepts = is_done && is_last;
+        let (accepts, refuses) = (is_done && is_last, is_error && is_last);
         if command.logs_in {
             let is_half = service == Service::Pop3 && command.name == "USER";
-            self.login.note(accepts && !is_half, is_error);
+            self.login.note(accepts && !is_half, refuses);
         }
         if service == Service::Smtp && command.sends_mail {
-            self.mail.note(accepts && command.delivers, is_error);
+            self.mail.note(accepts && command.delivers, refuses);
         }
-        if !is_done && self.first_error == 0 {
-            self.first_error = code;
-        }
-        is_error.then_some(match service {
-            Service::Pop3 | Service::Imap => code,
-            _ => self.first_error,
-        })
+        (is_error && !follows && (is_last || self.is_numbered())).then_some(code)
     }
+}
+
+/// Number of bytes of the chunk that BDAT with these words announces: a number, and perhaps LAST (RFC 3030
+/// §2). `None` if the command has other words: no chunk follows what is refused.
+fn chunk_bytes<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> Option<u64> {
+    let bytes = std::str::from_utf8(words.next()?).ok()?.parse::<u32>().ok()?;
+    let is_last = |word: &[u8]| word.eq_ignore_ascii_case(b"LAST");
+    let is_whole = words.next().is_none_or(is_last) && words.next().is_none();
+    is_whole.then(|| bytes.into())
 }
 
 /// Returns whether a line of the reply to EHLO offers AUTH; some servers write it with `=`.
 fn offers_login(text: &[u8]) -> bool {
     let word = text.first_chunk::<4>().is_some_and(|word| word.eq_ignore_ascii_case(b"AUTH"));
     word && matches!(text.get(4), None | Some(b' ' | b'='))
-}
-
-/// Returns the code at the beginning of a line, and whether the line is the last of its reply.
-fn number(line: &[u8]) -> Option<(u16, bool)> {
-    let (code, rest) = line.split_first_chunk::<3>()?;
-    let is_code = matches!(code, [b'1'..=b'5', b'0'..=b'9', b'0'..=b'9']);
-    let code = code.iter().fold(0, |value, digit| value * 10 + u16::from(digit.wrapping_sub(b'0')));
-    match rest.first() {
-        _ if !is_code => None,
-        None | Some(b' ') => Some((code, true)),
-        Some(b'-') => Some((code, false)),
-        Some(_) => None,
-    }
 }

@@ -1,7 +1,7 @@
 //! The codes with which responses report errors.
 
 use super::calls;
-use super::dialogue::Service;
+use super::reply::{EnhancedStatus, Service};
 use crate::wire::Side;
 use std::fmt;
 
@@ -136,7 +136,7 @@ pub enum ErrorCode {
     /// Error class and code of S7.
     S7(u16),
     /// A reply to a command of SMTP, FTP, POP3 or IMAP.
-    Reply(Service, u16),
+    Reply(Service, u16, Option<EnhancedStatus>),
     /// A fatal TLS alert (RFC 8446 §6): the side that sent it refuses the handshake.
     TlsAlert {
         /// The side that sent it.
@@ -275,7 +275,7 @@ impl fmt::Display for ErrorCode {
                 None => write!(f, "MQTT {code}"),
             },
             Self::Amqp(code) => write!(f, "AMQP {code}"),
-            Self::Reply(service, code) => service.write(*code, f),
+            Self::Reply(service, code, status) => service.write(*code, *status, f),
             Self::TlsAlert { description, .. } => match alert_name(*description) {
                 Some(name) => write!(f, "alert {name}"),
                 None => write!(f, "alert {description}"),

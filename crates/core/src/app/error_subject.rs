@@ -2,8 +2,8 @@
 //! change.
 
 use super::calls;
-use super::dialogue::{self, Service};
 use super::error_code::ErrorCode;
+use super::reply::{self, EnhancedStatus, Service};
 
 /// What has to change so that the error does not come again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,18 @@ pub enum Subject {
     MailForNow,
     /// A mail that is refused.
     Mail,
+    /// A command of SMTP, its arguments or their order (RFC 5321 §4.2.3, RFC 3463 §3.6).
+    Command,
+    /// An address of a mail, or the mailbox that it names (RFC 3463 §3.2, §3.3).
+    Mailbox,
+    /// The system that takes mails (RFC 3463 §3.4).
+    MailSystem,
+    /// The way to the next system (RFC 3463 §3.5).
+    MailRoute,
+    /// The content of a mail (RFC 3463 §3.7).
+    MailContent,
+    /// A policy about mails (RFC 3463 §3.8).
+    MailPolicy,
     /// The end of a statement that someone asked for (PostgreSQL's CancelRequest, MySQL's `KILL QUERY`), or
     /// that a limit of time brought about.
     Cancelled,
@@ -66,7 +78,7 @@ impl ErrorCode {
             }
             // connection-forced, resource-error, internal-error.
             Self::Amqp(code) => matches!(code, 320 | 506 | 541),
-            Self::Reply(service, code) => service.is_of_server(code),
+            Self::Reply(service, code, _) => service.is_of_server(code),
             code => calls::is_of_server(code),
         }
     }
@@ -118,7 +130,10 @@ impl ErrorCode {
             Self::Mqtt(4 | 5 | 0x86 | 0x87 | 0x8c) => Subject::Credentials,
             // access-refused.
             Self::Amqp(403) => Subject::Credentials,
-            Self::Reply(service, code) => of_reply(service, code),
+            Self::Reply(service, code, status) => match (of_reply(service, code), status) {
+                (Subject::Mail | Subject::Command, Some(status)) => of_status(status),
+                (subject, _) => subject,
+            },
             code if calls::is_credential(code) => Subject::Credentials,
             _ => Subject::Other,
         }
@@ -151,13 +166,25 @@ fn of_reply(service: Service, code: u16) -> Subject {
         // RFC 959 §4.2.2: not logged in, account needed. RFC 4954 §6: authentication required, too
         // weak, failed.
         (Service::Ftp, 530 | 532) | (Service::Smtp, 530 | 534 | 535 | 538) => Subject::Credentials,
-        (Service::Pop3 | Service::Imap, dialogue::LOGIN) => Subject::Credentials,
+        (Service::Pop3 | Service::Imap, reply::LOGIN) => Subject::Credentials,
         (Service::Ftp, 425) => Subject::DataConnection,
         (Service::Smtp, 400..500) => Subject::MailForNow,
         // RFC 5321 §4.2.3: the command or its arguments, or their order.
-        (Service::Smtp, 500..=504) => Subject::Other,
+        (Service::Smtp, 500..=504) => Subject::Command,
         (Service::Smtp, _) => Subject::Mail,
         _ => Subject::Other,
+    }
+}
+
+fn of_status(status: EnhancedStatus) -> Subject {
+    match status.subject {
+        1 | 2 => Subject::Mailbox,
+        3 => Subject::MailSystem,
+        4 => Subject::MailRoute,
+        5 => Subject::Command,
+        6 => Subject::MailContent,
+        7 => Subject::MailPolicy,
+        _ => Subject::Mail,
     }
 }
 
@@ -184,6 +211,26 @@ mod tests {
     }
 
     #[test]
+    fn an_enhanced_status_says_what_of_a_mail_is_refused() {
+        let of = |code, text: &[u8]| {
+            ErrorCode::Reply(Service::Smtp, code, EnhancedStatus::of(code, text)).subject()
+        };
+        assert_eq!(of(521, b"5.5.4 Syntax: BDAT count [LAST]"), Subject::Command);
+        assert_eq!(of(550, b"5.1.1 unknown"), Subject::Mailbox);
+        assert_eq!(of(552, b"5.3.4 too large"), Subject::MailSystem);
+        assert_eq!(of(550, b"5.4.6 loops"), Subject::MailRoute);
+        assert_eq!(of(554, b"5.6.0 no"), Subject::MailContent);
+        assert_eq!(of(554, b"5.7.1 relaying"), Subject::MailPolicy);
+        // Without a status, or with one of another class, only the code says it.
+        for text in [&b"no"[..], b"4.1.1 unknown", b"5.1", b"5.1.1.1 a", b"5.8.1 a"] {
+            assert_eq!(of(550, text), Subject::Mail, "{}", text.escape_ascii());
+        }
+        assert_eq!(of(501, b"no"), Subject::Command);
+        assert_eq!(of(535, b"5.7.8 no"), Subject::Credentials);
+        assert_eq!(of(450, b"4.2.0 later"), Subject::MailForNow);
+    }
+
+    #[test]
     fn a_refused_login_is_about_credentials_or_about_a_limit() {
         let of = |code: &[u8; 5]| ErrorCode::SqlState(*code).subject();
         assert_eq!(
@@ -192,7 +239,7 @@ mod tests {
         );
         assert_eq!(ErrorCode::Mysql(1040).subject(), Subject::Connections);
         assert_eq!(ErrorCode::Mysql(1045).subject(), Subject::Credentials);
-        assert_eq!(ErrorCode::Reply(Service::Ftp, 530).subject(), Subject::Credentials);
-        assert_eq!(ErrorCode::Reply(Service::Imap, dialogue::NO).subject(), Subject::Other);
+        assert_eq!(ErrorCode::Reply(Service::Ftp, 530, None).subject(), Subject::Credentials);
+        assert_eq!(ErrorCode::Reply(Service::Imap, reply::NO, None).subject(), Subject::Other);
     }
 }

@@ -56,7 +56,7 @@ enum Handshake {
     Ended,
 }
 
-/// Facts about the request in progress and the end of the connection, one bit each.
+/// Facts about the request in progress, the current push and the end of the connection, one bit each.
 #[derive(Clone, Copy, Default)]
 struct Noted(u8);
 
@@ -69,6 +69,10 @@ impl Noted {
     const LAST_ASKED: u8 = 1 << 2;
     /// The newest request is answered by a stream of events, which nobody waits for.
     const STREAMS_EVENTS: u8 = 1 << 3;
+    /// The current push of the server continues a reply to a command, behind which others may wait.
+    const AMID_REPLY: u8 = 1 << 4;
+    /// A request began in the current push by a change of direction.
+    const TURNED: u8 = 1 << 5;
 
     fn has(self, bit: u8) -> bool {
         self.0 & bit != 0
@@ -229,6 +233,11 @@ impl Exchanges {
         }
     }
 
+    /// Sets whether the next push of the server continues a reply to a command, behind which others may wait.
+    pub fn set_amid_reply(&mut self, is_amid: bool) {
+        self.noted.set(Noted::AMID_REPLY, is_amid);
+    }
+
     /// Returns whether the newest request is answered by a stream of events.
     pub fn streams_events(&self) -> bool {
         self.noted.has(Noted::STREAMS_EVENTS)
@@ -292,19 +301,37 @@ impl<'a> Feed<'a> {
     /// response.
     pub fn turn(&mut self, from: Side) {
         self.exchanges.is_in_exchange = true;
+        self.exchanges.noted.set(Noted::TURNED, false);
         // The start was marked; the next bytes of this side begin another message.
         if self.was_anticipated(from) || self.exchanges.overlapping {
             return;
         }
         let waiting = !self.exchanges.waiting.is_empty();
+        self.exchanges.noted.set(Noted::TURNED, from == Side::Client && !waiting);
         match from {
             Side::Client if !waiting => self.request_start(),
-            Side::Server if waiting => {
+            Side::Server if waiting && !self.exchanges.noted.has(Noted::AMID_REPLY) => {
                 self.request_end();
                 self.response_start();
             }
             Side::Server if !self.exchanges.responding => self.response_start(),
             _ => {}
+        }
+    }
+
+    /// Begins a request for a command that is sent before the one in front has its reply. The first in a
+    /// push may have begun by the change of direction.
+    pub fn next_command(&mut self) {
+        if self.pos > 0 || !self.exchanges.noted.has(Noted::TURNED) {
+            self.request_start();
+        }
+    }
+
+    /// Ends the reply to a command, behind which the server works on the next one.
+    pub fn response_end_before_next(&mut self) {
+        self.response_end();
+        if !self.exchanges.waiting.is_empty() {
+            self.mark(Mark::Proceeds);
         }
     }
 

@@ -124,7 +124,8 @@ impl Framer {
     /// Returns the bytes of heap memory in use, without parts of messages that are being assembled,
     /// whose size is bounded.
     pub fn heap_bytes(&self) -> usize {
-        let dialogue = self.dialogue.as_ref().map_or(0, |it| size_of_val(&**it));
+        let dialogue = self.dialogue.as_ref();
+        let dialogue = dialogue.map_or(0, |it| size_of_val(&**it) + it.heap_bytes());
         self.machine.heap_bytes() + self.exchanges.heap_bytes() + dialogue
     }
 
@@ -225,7 +226,8 @@ impl Framer {
     /// protocol does not show where a response ends. If the message in progress has yet to show its
     /// protocol, its own start is marked already: the next one is that of a pipelined request.
     pub fn ends_exchanges(&self) -> bool {
-        self.is_open_ended() && !self.exchanges.has_anticipated(Side::Client)
+        let is_pipelined = self.exchanges.has_anticipated(Side::Client) || self.awaits_reply();
+        self.is_open_ended() && !is_pipelined
     }
 
     /// Sets whether the following pushes come in the middle of a message of the other side, which
@@ -388,6 +390,8 @@ impl Framer {
             self.exchanges.set_aside = true;
             return;
         }
+        let replies = self.dialogue.as_ref().is_some_and(|it| it.is_replying());
+        self.exchanges.set_amid_reply(from == Side::Server && replies);
         let said = self.listen(from, bytes, missing, !begun);
         self.run(from, bytes, missing, None, known, on);
         self.mark_said(bytes, said, known, on);

@@ -116,6 +116,8 @@ pub enum Mark<'a> {
     /// Bytes are missing or invalid for the protocol: from here on exchanges are turns of direction
     /// until the next message is recognised.
     Desync,
+    /// The server works on the next of several requests from here on: it takes one after the other.
+    Proceeds,
     /// A response came before those of earlier requests, or these were no requests.
     Overtaken,
 }

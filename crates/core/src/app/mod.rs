@@ -31,7 +31,8 @@
 //! 7. `Request` and `Response` replace all marks of a message, in order and at their positions.
 //! 8. Marks do not depend on how the bytes are divided into pushes: the same bytes have the same
 //!    marks at the same positions of the stream.
-//! 9. Where the protocol does not show the end of a request, bytes of the client continue it until
+//! 9. `Proceeds` comes right behind a `ResponseEnd` while another request is unanswered.
+//! 10. Where the protocol does not show the end of a request, bytes of the client continue it until
 //!    the server answers. So a second `RequestStart` in one push, or without an answer in between,
 //!    is that of a pipelined request: the ends of both are known.
 
@@ -65,6 +66,7 @@ mod postgres;
 mod protocol;
 mod query_attributes;
 mod redis;
+mod reply;
 mod request_headers;
 mod sender_side;
 mod sniff;
@@ -79,7 +81,7 @@ mod words;
 
 pub(crate) use amqp::skeleton as amqp_skeleton;
 pub(crate) use commands::LOGINS;
-pub use dialogue::{Refused, Service};
+pub use dialogue::Refused;
 pub use error_code::ErrorCode;
 pub(crate) use error_code::redis_code;
 pub use error_subject::Subject;
@@ -94,6 +96,7 @@ pub(crate) use listed::{LINE_TOKENS, METHODS, REDIS_COMMANDS, REDIS_SUBCOMMANDS}
 pub use mark::{Extent, Mark, Stated};
 pub(crate) use postgres::CANCEL;
 pub use protocol::Protocol;
+pub use reply::{EnhancedStatus, Service};
 pub use sender_side::sender_side;
 pub(crate) use software::known_products;
 pub use software::name_of as software_name;

@@ -289,7 +289,8 @@ fn request_of_any_method(prefix: &[u8]) -> Verdict {
         return if method.is_empty() { Verdict::No } else { Verdict::Maybe };
     };
     let is_path = matches!(target, [] | [b'/', ..]);
-    let is_uri = || [&b"http://"[..], b"https://"].iter().any(|it| begins(target, it) != Verdict::No);
+    let is_uri =
+        || [&b"http://"[..], b"https://"].iter().any(|it| begins(target, it) != Verdict::No);
     let is_visible = target.iter().all(u8::is_ascii_graphic);
     match words.next() {
         _ if !is_visible || !is_path && !is_uri() => Verdict::No,

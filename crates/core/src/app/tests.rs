@@ -106,6 +106,7 @@ fn show(mark: Mark<'_>) -> String {
             format!("/handshake {} {certificate_bytes}", if resumed { "resumed" } else { "full" })
         }
         Mark::Desync => "desync".into(),
+        Mark::Proceeds => "proceeds".into(),
         Mark::Overtaken => "overtaken".into(),
         Mark::Request { .. } | Mark::Response { .. } => "a whole message".into(),
     }

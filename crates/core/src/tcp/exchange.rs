@@ -162,6 +162,8 @@ pub struct Exchange {
     pub asked_to_continue: bool,
     /// The request is complete.
     pub asked: bool,
+    /// It begins when the response before it has ended, which is behind its request.
+    pub(super) is_behind_reply: bool,
     /// No answer is due: the request came behind one with which the connection ends (RFC 9112 §9.6).
     pub(super) not_due: bool,
     /// The request came when the server's FIN had been acknowledged.
@@ -217,6 +219,24 @@ impl Exchange {
         Box::new(Self { start_ns, end_ns, first: seen, last: seen, ..Self::default() })
     }
 
+    /// Begins the exchange when the response before it has ended, at `at_ns`: until then the server worked on
+    /// that.
+    pub(super) fn begin_behind(&mut self, at_ns: u64, recording: Recording) {
+        (self.ledger, self.chains) = (Account::default(), Vec::new());
+        (self.provisional_ns, self.waited_ns, self.path_waits) = (0, 0, 0);
+        self.record(recording);
+        (self.start_ns, self.is_behind_reply) = (at_ns, true);
+    }
+
+    /// Adds the way of the last byte to the client, ns. The one before an exchange that begins behind another's
+    /// response takes as long.
+    pub(super) fn add_last_leg(&mut self, rtt_client_ns: u64) {
+        if !self.is_behind_reply {
+            let last_byte = self.last_byte();
+            self.ledger.add_after(Owner::Path, rtt_client_ns, last_byte);
+        }
+    }
+
     /// Sets how the exchange ended. A fatal alert ends a TLS handshake, whatever follows, and a client that
     /// leaves once it has read an error has its answer.
     pub(super) fn end(&mut self, outcome: Outcome) {
@@ -243,7 +263,7 @@ impl Exchange {
         let more_ns = |side: Side| known_rtts_ns[side].saturating_sub(self.known_rtts_ns[side]);
         let [to_client_ns, to_server_ns] = Side::ALL.map(more_ns);
         if self.outcome.is_complete() {
-            self.ledger.add_after(Owner::Path, to_client_ns, self.last_byte());
+            self.add_last_leg(to_client_ns);
         }
         self.known_rtts_ns = known_rtts_ns;
         let answered = |chain: &&mut Chain| {

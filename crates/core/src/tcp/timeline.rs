@@ -268,6 +268,11 @@ impl Timeline {
             Mark::Desync => {
                 self.exchanges.queue.iter_mut().for_each(|exchange| exchange.endless = true);
             }
+            Mark::Proceeds => {
+                if let Some(next) = self.exchanges.oldest_incomplete() {
+                    next.begin_behind(at.time_ns, at.recording);
+                }
+            }
             Mark::Overtaken => self.drop_overtaken(at.rtt_client_ns),
             Mark::ResponseHeaderEnd { status } => self.exchanges.error(ErrorCode::of_http(status)),
             Mark::Error(code) => self.exchanges.error(Some(code)),
@@ -511,8 +516,7 @@ impl Timeline {
     fn take_front(&mut self, rtt_client_ns: u64, outcome: Outcome) -> Option<Box<Exchange>> {
         let mut exchange = self.exchanges.queue.pop_front()?;
         exchange.end(outcome);
-        let last_byte = exchange.last_byte();
-        exchange.ledger.add_after(Owner::Path, rtt_client_ns, last_byte);
+        exchange.add_last_leg(rtt_client_ns);
         exchange.known_rtts_ns[Side::Client] = rtt_client_ns;
         Some(exchange)
     }

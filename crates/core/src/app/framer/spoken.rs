@@ -116,6 +116,11 @@ impl Framer {
         it.protocol == Protocol::Turns && it.spoken.are_lines()
     }
 
+    /// Returns whether a command waits for its reply, so that another one is pipelined (RFC 2920).
+    pub(super) fn awaits_reply(&self) -> bool {
+        self.dialogue.as_ref().is_some_and(|it| it.awaits_reply())
+    }
+
     /// Follows commands and replies. Returns what they say, each with the number of bytes before it.
     /// The bytes may be the first of the connection (`is_first`).
     pub(super) fn listen(
@@ -163,6 +168,12 @@ impl Framer {
             match it {
                 Said::Kind(name) => feed.kind(&name.into()),
                 Said::Error(code) => feed.error(code),
+                Said::Next => feed.next_command(),
+                Said::Replied => feed.response_end_before_next(),
+                Said::Replies => {
+                    feed.request_end();
+                    feed.response_start();
+                }
             }
         }
     }

@@ -9,13 +9,58 @@ fn told(port: u16, lines: &[(super::Side, &str)]) -> String {
 }
 
 #[test]
-fn only_the_reply_to_the_last_command_of_several_decides() {
+fn each_of_several_commands_has_a_reply() {
     let [begin, mail] = [(S, "220 a\r\n"), (C, "MAIL a\r\nRCPT b\r\nRCPT c\r\n")];
-    let marks = "response, request, [MAIL], /request, response";
-    let one = [begin, mail, (S, "250 a\r\n550 b\r\n250 c\r\n")];
+    let marks = "response, request, [MAIL], /request, request, [RCPT], /request, request, [RCPT], /request, \
+                 response, /response, proceeds, response, error SMTP 550 5.1.1, /response, proceeds, response";
+    let one = [begin, mail, (S, "250 a\r\n550 5.1.1 b\r\n250 c\r\n")];
     assert_eq!(told(25, &one), marks);
-    let last = [begin, mail, (S, "250 a\r\n550 b\r\n"), (S, "550 c\r\n")];
+    let last = [begin, mail, (S, "250 a\r\n550-5.1.1 b\r\n550 5.1.1 "), (S, "b\r\n550 c\r\n")];
     assert_eq!(told(25, &last), format!("{marks}, error SMTP 550"));
+    let apart = [begin, (C, "MAIL a\r\nRC"), (C, "PT b\r\n"), (C, "RCPT c\r\n"), one[2]];
+    assert_eq!(told(25, &apart), marks);
+}
+
+#[test]
+fn commands_that_need_a_refused_one_fail_because_of_it() {
+    let lines = [
+        (S, "220 a\r\n"),
+        (C, "MAIL a\r\nRCPT b\r\nDATA\r\n"),
+        (S, "553 a\r\n503 first MAIL\r\n554 no recipients\r\n"),
+        (C, "RCPT b\r\n"),
+        (S, "503 first MAIL\r\n"),
+    ];
+    let errors: Vec<_> = told(25, &lines)
+        .split(", ")
+        .filter(|it| it.starts_with("error"))
+        .map(String::from)
+        .collect();
+    assert_eq!(errors, ["error SMTP 553", "error SMTP 503"], "the last one was sent by itself");
+}
+
+#[test]
+fn a_command_behind_a_preliminary_reply_ends_the_exchange_before_it() {
+    let lines =
+        [(S, "220 a\r\n"), (C, "RETR a\r\n"), (S, "150 a\r\n"), (C, "QUIT\r\n"), (S, "221 b\r\n")];
+    let steps =
+        "response, request, [RETR], /request, response, request, [QUIT], /request, response";
+    assert_eq!(told(21, &lines), steps);
+}
+
+#[test]
+fn a_chunk_follows_only_what_announces_one() {
+    let reply = (S, "250 a\r\n");
+    let chunk = [(S, "220 a\r\n"), (C, "BDAT 7 LAST\r\nQUIT\r\n.BDAT 3\r\nabcQUIT\r\n"), reply];
+    let kinds: Vec<_> =
+        told(25, &chunk).split(", ").filter(|it| it.starts_with('[')).map(String::from).collect();
+    assert_eq!(kinds, ["[BDAT]", "[BDAT]", "[QUIT]"]);
+    for refused in ["BDAT 5 X", "BDAT x", "BDAT", "BDAT 5 LAST X"] {
+        let line = format!("{refused}\r\n");
+        let lines =
+            [(S, "220 a\r\n"), (C, line.as_str()), (S, "521 5.5.4 a\r\n"), (C, "QUIT\r\n"), reply];
+        let marks = told(25, &lines);
+        assert!(marks.contains("[BDAT]") && marks.contains("[QUIT]"), "{refused}: {marks}");
+    }
 }
 
 #[test]

@@ -50,7 +50,8 @@ fn several_spaces_divide_a_request_line_like_one() {
 fn a_request_of_any_method_shows_by_its_version() {
     let answer: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     let line: &[u8] = b"SUBSCRIBE /WANIPConnection/events?of=4711 HTTP/1.1\r\n\r\n";
-    let told = "request, [SUBSCRIBE /{id}/events], header, /request, response, header 200, /response";
+    let told =
+        "request, [SUBSCRIBE /{id}/events], header, /request, response, header 200, /response";
     for cut in [0, 5, 12, 44, 50] {
         let (begin, rest) = line.split_at(cut);
         assert_eq!(story(49152, &[(C, begin, 0), (C, rest, 0), (S, answer, 0)]), told, "{cut}");

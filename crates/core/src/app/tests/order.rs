@@ -207,6 +207,9 @@ impl Rules {
             Mark::RetryAfter { .. } | Mark::LastResponse => assert!(self.responding),
             Mark::Error(_) => assert!(self.responding || self.handshake == 1),
             Mark::ResponseEnd => assert!(std::mem::take(&mut self.responding)),
+            Mark::Proceeds => {
+                assert!(!self.responding && self.waiting > 0, "nothing to go on with")
+            }
             Mark::Desync | Mark::Overtaken => self.waiting = self.waiting.min(1),
             Mark::HandshakeStart => {
                 assert_eq!(self.handshake, 0);

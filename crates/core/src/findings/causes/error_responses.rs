@@ -124,7 +124,7 @@ pub fn add_refused(refused: Refused, shown: &mut Shown) {
 fn is_login(scene: &Scene<'_>) -> bool {
     let kind = &*scene.exchange.kind;
     match scene.exchange.outcome.error() {
-        Some(ErrorCode::Reply(Service::Smtp, _)) => kind == "AUTH",
+        Some(ErrorCode::Reply(Service::Smtp, ..)) => kind == "AUTH",
         Some(ErrorCode::Reply(..)) => LOGINS.contains(&kind) || kind == GREETING,
         _ => ends_session(scene),
     }
@@ -242,6 +242,12 @@ pub fn facts_of(codes: &[(ErrorCode, u64)], errors: u64, all: u64) -> Vec<(&'sta
                 Subject::MailForNow => "of_mail_later",
                 Subject::Cancelled => "of_cancel",
                 Subject::Mail => "of_mail",
+                Subject::Command => "of_command",
+                Subject::Mailbox => "of_mailbox",
+                Subject::MailSystem => "of_mail_system",
+                Subject::MailRoute => "of_mail_route",
+                Subject::MailContent => "of_mail_content",
+                Subject::MailPolicy => "of_mail_policy",
                 Subject::Other if code.is_of_server() => "of_application",
                 Subject::Other => "of_request",
             },

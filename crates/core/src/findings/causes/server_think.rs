@@ -38,7 +38,9 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
 
 /// Counts the silences within responses, and the exchanges without one.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
-    let is_within = scene.gap().turn == Turn::Continues;
+    // A server that answers several requests continues with the next response.
+    let has_begun = scene.gap().end_ns > scene.exchange.answered_ns;
+    let is_within = scene.gap().turn == Turn::Continues && has_begun;
     shown.add(WITHIN_RESPONSE, u64::from(is_within));
     if !is_within {
         shown.add(WITHIN_NS, scene.chain.within_ns.min(scene.chain.ns));

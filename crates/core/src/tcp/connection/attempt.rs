@@ -55,8 +55,7 @@ pub(super) fn attempt(
         exchange.ledger.add(own, GapPlace::of_both(end_ns, end.frame));
         (exchange.end_ns, exchange.last) = (end.time_ns.max(end_ns), end);
     }
-    let last_byte = exchange.last_byte();
-    exchange.ledger.add_after(Owner::Path, rtt_client_ns, last_byte);
+    exchange.add_last_leg(rtt_client_ns);
     Some(Box::new(exchange))
 }
 

@@ -109,7 +109,7 @@ impl Reader<'_> {
             }
             // For data in the segment of its sender, the position of the mark is known to the byte.
             marks.add(mark, begin + u64::from(offset), (open_ended, has_events));
-            // The next request of this push is pipelined (rule 9 of `app`).
+            // The next request of this push is pipelined (rule 10 of `app`).
             open_ended &= mark != Mark::RequestStart;
         });
     }

@@ -3,8 +3,8 @@
 
 use super::revisions::Change;
 use crate::capture::FrameId;
-use crate::judge::{self, Gap};
 use crate::judge::thresholds::HABIT_MIN;
+use crate::judge::{self, Gap};
 use crate::model::{Cause, Owner, Slice};
 use crate::tcp::Exchange;
 use crate::tcp::exchange::{Chain, Concerned};

@@ -61,6 +61,7 @@ impl Kept {
                 Self::Plain(Mark::HandshakeEnd { resumed, certificate_bytes, is_tls13 })
             }
             Mark::Desync => Self::Plain(Mark::Desync),
+            Mark::Proceeds => Self::Plain(Mark::Proceeds),
             Mark::Overtaken => Self::Plain(Mark::Overtaken),
         })
     }

@@ -3,7 +3,7 @@
 //! side then continues to send is no response to them.
 
 use crate::judge::thresholds::{ALIKE_PART, INITIAL_WINDOW_BYTES};
-use crate::model::{Outcome, Owner};
+use crate::model::Outcome;
 use crate::tcp::owed::Debt;
 use crate::tcp::timeline::Timeline;
 use crate::wire::Side;
@@ -130,8 +130,7 @@ impl Timeline {
         let (next_ns, next) = (Some(client_data_ns), Debt::Response);
         answer.settle_pauses(next_ns, rtt_client_ns, position, next, &mut self.pattern);
         answer.end(Outcome::Answered);
-        let last_byte = answer.last_byte();
-        answer.ledger.add_after(Owner::Path, rtt_client_ns, last_byte);
+        answer.add_last_leg(rtt_client_ns);
         self.done.push_back(answer);
     }
 }
