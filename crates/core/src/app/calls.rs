@@ -57,6 +57,10 @@ pub(super) enum Said {
     Reply { id: u64, error: Option<ErrorCode>, more: bool },
     /// It is a part of the message in progress of its side; with `more`, not the last.
     More { more: bool },
+    /// It calls for what older versions of the protocol lack, and refuse.
+    Probe { id: u64, kind: &'static str },
+    /// It answers the call with this id by the version that both speak from now on.
+    Version { id: u64, error: Option<ErrorCode>, is_old: bool },
     /// It calls for another protocol, which begins behind a reply without an error.
     Upgrade { id: u64, kind: &'static str },
     /// It belongs to no exchange.
@@ -125,6 +129,9 @@ pub(super) struct Calls {
     has_false_start: bool,
     /// The call for another protocol, which waits for its reply.
     upgrading: Option<u64>,
+    /// The call that older versions refuse, and whether both speak one of these.
+    probing: Option<u64>,
+    is_old: bool,
     /// Another protocol begins behind the message in progress.
     switches: bool,
     sides: BySide<CallSide>,
@@ -151,6 +158,8 @@ impl Calls {
             is_unordered: false,
             has_false_start: false,
             upgrading: None,
+            probing: None,
+            is_old: false,
             switches: false,
             sides: Default::default(),
         })
@@ -164,7 +173,8 @@ impl Calls {
     fn note(&mut self, from: Side, said: Said, feed: &mut Feed<'_>) {
         self.sides[from].amid = match said {
             Said::Call { more, .. } | Said::Reply { more, .. } | Said::More { more } => more,
-            Said::Upgrade { .. } | Said::Aside | Said::Unreadable => false,
+            Said::Probe { .. } | Said::Version { .. } | Said::Upgrade { .. } => false,
+            Said::Aside | Said::Unreadable => false,
         };
         match (from, said) {
             (Side::Client, Said::Call { id, kind, more }) => self.call(id, kind, more, feed),
@@ -175,6 +185,14 @@ impl Calls {
             (Side::Client, Said::Upgrade { id, kind }) => {
                 self.call(id, kind, false, feed);
                 self.upgrading = Some(id);
+            }
+            (Side::Client, Said::Probe { id, kind }) => {
+                self.call(id, kind, false, feed);
+                self.probing = Some(id);
+            }
+            (Side::Server, Said::Version { id, error, is_old }) => {
+                self.is_old = is_old;
+                self.reply(id, error, false, feed);
             }
             (Side::Server, Said::More { more }) if self.answering.is_some() => {
                 self.goes_on(from, more, feed);
@@ -253,7 +271,8 @@ impl Calls {
         }
         let upgrades = self.upgrading.take_if(|it| *it == id).is_some();
         self.switches = upgrades && error.is_none();
-        if let Some(code) = error {
+        let is_expected = self.probing.take_if(|it| *it == id).is_some() && self.is_old;
+        if let Some(code) = error.filter(|_| !is_expected) {
             feed.error(code);
         }
         self.goes_on(Side::Server, more, feed);

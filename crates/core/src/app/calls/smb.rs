@@ -41,6 +41,14 @@ const NEGOTIATE_ID: u64 = u64::MAX - 1;
 const SMB2_NEGOTIATE: u8 = 0;
 const SMB2_CANCEL: u8 = 12;
 const SMB2_CHANGE_NOTIFY: u8 = 15;
+const SMB2_IOCTL: u8 = 11;
+/// FSCTL_VALIDATE_NEGOTIATE_INFO (MS-SMB2 §2.2.31.4), the place of the function of an IOCTL, and that of the
+/// dialect in the response to NEGOTIATE (§2.2.4). A server of a dialect below 3.0 refuses that function, and its
+/// signature under the refusal shows the client that nobody changed the negotiation (§3.2.5.14.12).
+const VALIDATE_NEGOTIATE: u32 = 0x0014_0204;
+const FUNCTION_OF_IOCTL_AT: usize = 64 + 4;
+const DIALECT_AT: usize = 64 + 4;
+const DIALECT_3_0: u16 = 0x0300;
 /// SMB2_FLAGS_SERVER_TO_REDIR.
 const SMB2_RESPONSE: u32 = 1;
 
@@ -127,7 +135,16 @@ fn smb2(from: Side, head: &[u8]) -> Option<Said> {
     }
     Some(match (from, command) {
         (_, SMB2_CANCEL | SMB2_CHANGE_NOTIFY) => Said::Aside,
+        (Side::Client, SMB2_IOCTL)
+            if u32_le(head, FUNCTION_OF_IOCTL_AT) == Some(VALIDATE_NEGOTIATE) =>
+        {
+            Said::Probe { id, kind: name(&SMB2_COMMANDS, command)? }
+        }
         (Side::Client, _) => Said::Call { id, kind: name(&SMB2_COMMANDS, command)?, more: false },
+        (Side::Server, SMB2_NEGOTIATE) => {
+            let is_old = u16_le(head, DIALECT_AT).is_some_and(|it| it < DIALECT_3_0);
+            Said::Version { id, error: error(status), is_old }
+        }
         (Side::Server, _) => Said::Reply { id, error: error(status), more: false },
     })
 }
