@@ -21,6 +21,7 @@ pub(super) const DURATIONS: &[&str] = &[
     "duration_ns",
     "extra_ns",
     "few_least_ns",
+    "greeting_ns",
     "handshake_ns",
     "held_ns",
     "idle_ns",

@@ -28,6 +28,12 @@ const LEFT_NS: &str = "left_ns";
 const UNSTATED: &str = "unstated_ends";
 const UNSTATED_NS: &str = "unstated_ends_ns";
 
+/// Kind of the exchange in which the server speaks first.
+const GREETING: &str = "greeting";
+
+/// Name of the sum of the server's time before such greetings, ns.
+const BEFORE_GREETINGS_NS: &str = "before_greetings_ns";
+
 /// Greatest number of kinds of requests that a finding names.
 const KINDS_NAMED: usize = 3;
 
@@ -44,6 +50,9 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     shown.add(WITHIN_RESPONSE, u64::from(is_within));
     if !is_within {
         shown.add(WITHIN_NS, scene.chain.within_ns.min(scene.chain.ns));
+    }
+    if &*scene.exchange.kind == GREETING {
+        shown.add(BEFORE_GREETINGS_NS, scene.chain.ns.saturating_sub(scene.chain.within_ns));
     }
     if application::waits_for_unstated_end(scene.gap()) {
         shown.add(UNSTATED, 1);
@@ -62,6 +71,10 @@ pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Fa
     let mut facts = facts_of_longest(&cause.waits);
     if let Some(kinds) = slowest_kinds(endpoint) {
         facts.insert("kinds", Fact::Text(kinds));
+    }
+    let greeting_ns = cause.shown.count(BEFORE_GREETINGS_NS);
+    if 2 * greeting_ns > cause.lost_ns {
+        facts.insert("greeting_ns", Fact::Ns(greeting_ns));
     }
     facts.extend(perhaps_distance(cause, endpoint));
     let is_unread = application::is_unread_in(cause);
