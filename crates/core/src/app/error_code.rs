@@ -135,6 +135,8 @@ pub enum ErrorCode {
     EthernetIp(u8),
     /// Error class and code of S7.
     S7(u16),
+    /// Code of RDP_NEG_FAILURE (MS-RDPBCGR §2.2.1.2.2).
+    Rdp(u8),
     /// A reply to a command of SMTP, FTP, POP3 or IMAP.
     Reply(Service, u16, Option<EnhancedStatus>),
     /// A fatal TLS alert (RFC 8446 §6): the side that sent it refuses the handshake.

@@ -14,7 +14,7 @@ use super::known::KnownHeaders;
 use super::machine::Machine;
 use super::mark::Mark;
 use super::protocol::Protocol;
-use super::sniff::{Hint, Sniffer, asks_nothing, proxy_header};
+use super::sniff::{Hint, Sniffer, asks_nothing, opens_flow, proxy_header};
 use super::tls::{self, Opening};
 use super::{calls, memcached};
 use crate::wire::{BySide, Side};
@@ -438,7 +438,10 @@ impl Framer {
                     self.skip[side] = header;
                     continue;
                 }
-                Machine::Turns if may_sniff && asks_nothing(feed.rest()) => {
+                Machine::Turns
+                    if may_sniff && asks_nothing(feed.rest())
+                        || self.last.is_none() && opens_flow(feed.rest()) =>
+                {
                     self.machine = Machine::Aside;
                     continue;
                 }

@@ -2,7 +2,8 @@
 //!
 //! Read first: RFC 1006 §6 (TPKT); ISO 8073 §13 (connection request and confirm, data). S7 is described by
 //! Wireshark's `packet-s7comm.c`; a response has the reference of its request. Another protocol may follow the
-//! confirmation, such as TLS in RDP (MS-RDPBCGR §1.3.1.1). Part of no exchange: what a controller sends by
+//! confirmation, such as TLS in RDP (MS-RDPBCGR §1.3.1.1), whose server may refuse what the client offers
+//! (§2.2.1.2.2). Part of no exchange: what a controller sends by
 //! itself, and S7 "plus", of which the ids are at no fixed place.
 
 use super::bytes::{Byte, at, like, name, u16_be};
@@ -81,12 +82,24 @@ impl Grammar for IsoOnTcp {
             (Side::Client, [_, CONNECTION_REQUEST, ..]) => {
                 Said::Upgrade { id: CONNECTION, kind: "transport connection" }
             }
+            (Side::Server, [_, CONNECTION_CONFIRM, _, _, _, _, _, negotiation @ ..]) => {
+                let error = refusal(negotiation).map(ErrorCode::Rdp);
+                Said::Reply { id: CONNECTION, error, more: false }
+            }
             (Side::Server, [_, CONNECTION_CONFIRM, ..]) => {
                 Said::Reply { id: CONNECTION, error: None, more: false }
             }
             (_, [2, DATA, _, 0x32, kind, rest @ ..]) => s7(from, *kind, rest),
             _ => Said::Aside,
         }
+    }
+}
+
+/// Returns the code of RDP_NEG_FAILURE: type, flags, length, code (MS-RDPBCGR §2.2.1.2.2).
+fn refusal(negotiation: &[u8]) -> Option<u8> {
+    match negotiation {
+        [3, _, 8, 0, code, 0, 0, 0] => Some(*code),
+        _ => None,
     }
 }
 

@@ -53,6 +53,16 @@ const NAMES_OF_SMB: [(u32, &str); 16] = [
     (0xc000_0234, "ACCOUNT_LOCKED_OUT"),
 ];
 
+/// Names of the codes of RDP_NEG_FAILURE, from 1 on.
+const NAMES_OF_RDP: [&str; 6] = [
+    "SSL_REQUIRED_BY_SERVER",
+    "SSL_NOT_ALLOWED_BY_SERVER",
+    "SSL_CERT_NOT_ON_SERVER",
+    "INCONSISTENT_FLAGS",
+    "HYBRID_REQUIRED_BY_SERVER",
+    "SSL_WITH_USER_AUTH_REQUIRED_BY_SERVER",
+];
+
 /// Result codes of LDAP that are no errors (RFC 4511 appendix A): success, sizeLimitExceeded,
 /// compareFalse, compareTrue, referral, saslBindInProgress, noSuchAttribute, attributeOrValueExists,
 /// noSuchObject, entryAlreadyExists.
@@ -212,6 +222,10 @@ pub(in crate::app) fn write(code: ErrorCode, f: &mut fmt::Formatter<'_>) -> fmt:
         ErrorCode::OpcUa(code) => write!(f, "OPC UA {code:#010x}"),
         ErrorCode::EthernetIp(code) => write!(f, "EtherNet/IP {code:#x}"),
         ErrorCode::S7(code) => write!(f, "S7 {code:#06x}"),
+        ErrorCode::Rdp(code) => match NAMES_OF_RDP.get(usize::from(code).wrapping_sub(1)) {
+            Some(name) => write!(f, "RDP {name}"),
+            None => write!(f, "RDP {code}"),
+        },
         _ => Ok(()),
     }
 }
