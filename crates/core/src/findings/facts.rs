@@ -2,6 +2,7 @@
 
 use crate::findings::causes::no_answer::CLOSED;
 use crate::findings::causes::rules;
+use crate::findings::causes::server_think::BEFORE_GREETINGS_NS;
 use crate::findings::tally::{CauseTally, EndpointTally, Key, LOST_SECOND};
 use crate::judge::thresholds::{APPLICATION_TIMEOUT_MIN_NS, AT_ONCE_PART, HABIT_MIN};
 use crate::model::{Cause, Fact, RuledOut};
@@ -39,8 +40,10 @@ pub fn facts(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>) ->
         facts.extend(instance.proof.facts.iter().cloned());
     }
     facts.extend(cause.shown.facts());
-    // No text says it; `selective` weighs it.
-    facts.remove(LOST_SECOND);
+    // No text says these; `selective` weighs the one, and the row of its cause the other.
+    for name in [LOST_SECOND, BEFORE_GREETINGS_NS] {
+        facts.remove(name);
+    }
     if let Some(endpoint) = endpoint {
         facts.extend((rules.facts)(key, cause, endpoint));
     }

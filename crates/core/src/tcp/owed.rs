@@ -32,7 +32,8 @@ pub enum Rule {
     Event,
     /// It has the length of the client's [`Receipts`].
     Receipt,
-    /// The client closed right behind it, and the server closed without data: it may be a goodbye.
+    /// The client closed right behind it, or the server as soon as it had it, and both closed without data: it
+    /// may be a goodbye.
     Goodbye,
     /// Nothing was ever answered on the connection, and its client did not wait for anything.
     OneWay,

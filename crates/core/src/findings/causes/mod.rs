@@ -39,7 +39,7 @@ pub mod retransmission_timeout;
 mod reverse_dns_timeout;
 mod rules;
 pub(super) mod send_buffer;
-mod server_think;
+pub mod server_think;
 pub(super) mod set_up;
 pub mod slow_start;
 mod spurious_retransmission;

@@ -32,7 +32,7 @@ const UNSTATED_NS: &str = "unstated_ends_ns";
 const GREETING: &str = "greeting";
 
 /// Name of the sum of the server's time before such greetings, ns.
-const BEFORE_GREETINGS_NS: &str = "before_greetings_ns";
+pub const BEFORE_GREETINGS_NS: &str = "before_greetings_ns";
 
 /// Greatest number of kinds of requests that a finding names.
 const KINDS_NAMED: usize = 3;

@@ -2,7 +2,9 @@
 //! and who was waiting for what.
 
 use crate::app::{CANCEL, Framer, Protocol};
-use crate::judge::thresholds::{APPLICATION_TIMEOUT_MIN_NS, HOST_DELAY_MAX_NS, RTO_INITIAL_NS};
+use crate::judge::thresholds::{
+    APPLICATION_TIMEOUT_MIN_NS, HOST_DELAY_MAX_NS, INITIAL_WINDOW_SEGMENTS, RTO_INITIAL_NS,
+};
 use crate::judge::{Gap, Recovery};
 use crate::model::{Outcome, Owner, Sighting};
 use crate::tcp::connection::asked::is_unreadable;
@@ -64,6 +66,7 @@ impl AtEnd<'_> {
         match by {
             _ if self.lacks_answers() => Outcome::Unseen,
             Some(Side::Server) if self.asks_for_close() => Outcome::Answered,
+            _ if self.is_under_way() => Outcome::Open,
             // A handshake without a request is complete.
             _ if self.may_be_over() || self.timeline.exchanges.is_ready() => Outcome::Answered,
             _ if has_begun && (ends_with_it || self.framer.has_last_chunk()) => Outcome::Answered,
@@ -110,6 +113,17 @@ impl AtEnd<'_> {
         self.timeline.may_be_over() && !self.framer.owes_final_reply()
     }
 
+    /// Returns whether more of the response in progress may follow behind the last captured packet: what came is
+    /// the initial window of its sender to the byte (RFC 6928 §2), not all of it is acknowledged, and neither
+    /// side has closed.
+    fn is_under_way(&self) -> bool {
+        let space = &self.senders[Side::Server].space;
+        let window_bytes = INITIAL_WINDOW_SEGMENTS * self.senders[Side::Server].sizes.smss();
+        let front = self.timeline.exchanges.front().filter(|it| it.response_seen);
+        let fills = front.is_some_and(|it| space.nxt == it.began_at[Side::Server] + window_bytes);
+        fills && self.ending.first().is_none() && !self.lacks_acks && space.una_seen() < space.nxt
+    }
+
     /// Returns whether the response to the request in progress would be in a direction of which the
     /// capture has no packet.
     pub(super) fn lacks_answers(&self) -> bool {
@@ -149,17 +163,30 @@ impl AtEnd<'_> {
     }
 
     /// Returns whether the client's last message may have needed no response, in a protocol that does
-    /// not show which messages do: the client closed right behind it, the server received all of it
-    /// and closed without data. Such are goodbyes, and data that goes one way only. A client that
-    /// waits for a response closes later, or closes its side and gets a response.
+    /// not show which messages do: the client closed right behind it, or the server as soon as it had it;
+    /// the server received all of it and sent no data, and both closed. Such are goodbyes, and data that goes
+    /// one way only. A client that waits for a response closes later, or closes its side and gets a response.
     fn may_end_with_goodbye(&self) -> bool {
         let [client, server] = self.senders;
-        self.closes_behind_message()
-            && self.ending.closed_first(self.senders) == Some(Side::Client)
-            && self.ending.fin_ns[Side::Server].is_some()
+        let closes_behind = self.closes_behind_message()
+            && self.ending.closed_first(self.senders) == Some(Side::Client);
+        (closes_behind || self.is_closed_upon_message())
+            && self.ending.fin_ns.iter().all(Option::is_some)
             && client.space.una_seen() >= client.space.nxt
             && server.history().holes.bytes() == 0
             && self.timeline.exchanges.is_unanswered()
+    }
+
+    /// Returns whether the server, which had answered others, closed as soon as it had the client's last
+    /// message, in a protocol that does not show which messages need a response.
+    fn is_closed_upon_message(&self) -> bool {
+        let [client, server] = self.senders;
+        let at_once_ns = self.path.rtt_ns(Side::Server) + STREAM_PAUSE_MIN_NS;
+        let closed_ns = self.ending.fin_ns[Side::Server];
+        self.framer.protocol().is_in_turns()
+            && server.last.len > 0
+            && self.ending.closed_first(self.senders) == Some(Side::Server)
+            && closed_ns.is_some_and(|closed_ns| closed_ns < client.last.time_ns + at_once_ns)
     }
 
     /// Returns whether the client closed its side behind its last message, before any program gives up,
