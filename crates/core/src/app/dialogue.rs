@@ -7,6 +7,7 @@
 //!
 //! ```text
 //! numbered  1yz preliminary · 2yz done · 3yz the client continues · 4yz refused for now · 5yz refused
+//!           6yz a reply of FTP that is encrypted (RFC 2228 §5.1)
 //! POP3      +OK · -ERR · + the client continues
 //! IMAP      tag OK · tag NO · tag BAD · + the client continues · * data
 //! ```
@@ -317,6 +318,10 @@ impl Dialogue {
                 continue;
             }
             if self.lines[0].len == 0 && self.awaits_reply() {
+                if self.command.name == "DATA" {
+                    // No command is sent behind it (RFC 2920 §3.1): this is the mail.
+                    return true;
+                }
                 on(pos, Said::Next);
             }
             if let Some(line) = self.lines[0].take(bytes, &mut pos) {
@@ -435,7 +440,14 @@ impl Dialogue {
 
     /// Processes a line of a numbered reply. Returns the code if the reply is an error.
     fn numbered(&mut self, line: &[u8]) -> Option<u16> {
-        let (code, is_last) = number(line)?;
+        let Some((code, is_last)) = number(line) else {
+            if self.multiline == 0 {
+                // Which command it answers is not known.
+                self.waiting = 0;
+                self.earlier.clear();
+            }
+            return None;
+        };
         if self.multiline != 0 && code != self.multiline {
             return None;
         }
@@ -472,7 +484,7 @@ impl Dialogue {
         if (300..400).contains(&code) {
             return None;
         }
-        self.finish(command, code < 300, code)
+        self.finish(command, code < 300 || code >= 600, code)
     }
 
     /// Processes a line of POP3. Returns the code if it is an error.

@@ -96,7 +96,7 @@ impl EnhancedStatus {
 /// Returns the code at the beginning of a line, and whether the line is the last of its reply.
 pub(super) fn number(line: &[u8]) -> Option<(u16, bool)> {
     let (code, rest) = line.split_first_chunk::<3>()?;
-    let is_code = matches!(code, [b'1'..=b'5', b'0'..=b'9', b'0'..=b'9']);
+    let is_code = matches!(code, [b'1'..=b'6', b'0'..=b'9', b'0'..=b'9']);
     let code = code.iter().fold(0, |value, digit| value * 10 + u16::from(digit.wrapping_sub(b'0')));
     match rest.first() {
         _ if !is_code => None,

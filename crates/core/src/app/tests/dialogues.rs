@@ -48,6 +48,24 @@ fn a_command_behind_a_preliminary_reply_ends_the_exchange_before_it() {
 }
 
 #[test]
+fn what_no_reply_answers_is_a_turn() {
+    for reply in ["633 cipher\r\n", "what?\r\n"] {
+        let lines = [(S, "220 a\r\n"), (C, "ENC a\r\n"), (S, reply), (C, "ENC b\r\n"), (S, reply)];
+        let steps =
+            "response, request, [ENC], /request, response, request, [ENC], /request, response";
+        assert_eq!(told(21, &lines), steps, "{reply}");
+    }
+}
+
+#[test]
+fn no_command_follows_data_before_its_reply() {
+    let lines =
+        [(S, "220 a\r\n"), (C, "MAIL a\r\nDATA\r\nQUIT\r\n.\r\n"), (S, "250 a\r\n354 b\r\n")];
+    let marks = told(25, &lines);
+    assert_eq!(marks.matches(", request").count(), 2, "{marks}");
+}
+
+#[test]
 fn a_chunk_follows_only_what_announces_one() {
     let reply = (S, "250 a\r\n");
     let chunk = [(S, "220 a\r\n"), (C, "BDAT 7 LAST\r\nQUIT\r\n.BDAT 3\r\nabcQUIT\r\n"), reply];

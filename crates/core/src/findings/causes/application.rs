@@ -28,6 +28,16 @@ fn is_unread(framer: &Framer) -> bool {
     matches!(framer.protocol(), Protocol::Turns | Protocol::Ssh) && framer.hides_dialogue()
 }
 
+/// Returns whether the messages of `protocol` are read.
+pub(super) fn is_read(protocol: Protocol) -> bool {
+    !matches!(protocol, Protocol::Turns | Protocol::Ssh | Protocol::Tls)
+}
+
+/// The fact that this is so of some connections only: others of the endpoint are read.
+pub(super) fn unread_in_part() -> Fact {
+    Fact::Text("tcpwhy does not read the protocol of some of its connections".into())
+}
+
 /// Least bytes of a response of HTTP/1.1 in a record of TLS: a status line and the date, which a server has to
 /// state (RFC 9110 §6.6.1), in the least that encrypts it (RFC 8446 §5.2).
 const HTTP_RECORD_BYTES: u32 =

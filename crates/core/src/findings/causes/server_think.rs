@@ -78,6 +78,9 @@ pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Fa
     }
     facts.extend(perhaps_distance(cause, endpoint));
     let is_unread = application::is_unread_in(cause);
+    if is_unread && application::is_read(endpoint.identity.protocol) {
+        facts.insert(application::UNREAD, application::unread_in_part());
+    }
     let (trips, connections) = (&endpoint.round_trips, endpoint.connections);
     let wait_ns = cause.waits.quantile_ns(0.5);
     if trips.are_acknowledged_nearer(connections)

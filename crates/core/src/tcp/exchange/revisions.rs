@@ -41,8 +41,8 @@ pub enum Change {
     },
     /// The client pauses of its own accord: that time belongs to no exchange.
     OwnPauses,
-    /// The client's only pause, behind its first segment, was a wait for the answer to that: the way of
-    /// both took `way_ns`, and the server the rest.
+    /// The client's pauses behind its first segment were a wait for the answer to that: the way of both took
+    /// `way_ns`, and the server the rest.
     Waited { way_ns: u64 },
 }
 
@@ -65,7 +65,7 @@ impl Change {
             Self::Relayed { .. } => "a proxy acknowledges; the way behind it is as long",
             Self::NoNagle { .. } => "the sender turned out not to use Nagle's algorithm",
             Self::OwnPauses => "the client pauses of its own accord",
-            Self::Waited { .. } => "the answer acknowledges only what was sent before the pause",
+            Self::Waited { .. } => "the answer acknowledges only the first segment",
         }
     }
 }

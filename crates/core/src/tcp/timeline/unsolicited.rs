@@ -6,7 +6,7 @@ use super::{At, StreamProgress, Timeline};
 use crate::judge::thresholds::{AT_ONCE_PART, HOST_DELAY_MAX_NS, INITIAL_WINDOW_BYTES};
 use crate::judge::{self, Gap, Turn};
 use crate::model::{Cause, Owner, Slice, Slices};
-use crate::tcp::exchange::{Chain, Change, Exchange};
+use crate::tcp::exchange::{Change, Exchange};
 use crate::tcp::owed::{Debt, Owed, Rule};
 use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
 use crate::wire::Side;
@@ -56,9 +56,9 @@ impl Timeline {
     /// known to send requests without a pause, or if the protocol is not known (`is_known`): then
     /// nothing shows that both parts are one message. The client's stream has come as far as `passed`.
     ///
-    /// An answer that acknowledges nothing behind the pause left before the last part had arrived (RFC 9293
-    /// §3.10.7.4: each segment acknowledges all that has been received). It answers the first part, and the
-    /// client waited for it through its pause; the `slices` of the gap become those of that wait.
+    /// An answer that acknowledges only the first segment left before the others had arrived (RFC 9293
+    /// §3.10.7.4: each segment acknowledges all that has been received). It answers that segment, and the
+    /// client waited for it through its pauses; the `slices` of the gap become those of that wait.
     pub fn settle_client_pause(
         &mut self,
         gap: &Gap,
@@ -76,7 +76,7 @@ impl Timeline {
             return;
         };
         let paused = exchange.chains.iter().find(|chain| chain.cause == Cause::ClientThink);
-        if paused.is_some_and(|pause| exchange.ends_before(pause, passed.acked)) {
+        if paused.is_some() && exchange.is_only_first(passed.acked) {
             return exchange.wait_through_pause(gap, slices);
         }
         let Some(pause) = paused.filter(|pause| pause.longest_ns >= STREAM_PAUSE_MIN_NS) else {
@@ -92,7 +92,8 @@ impl Timeline {
         }
         if !is_first {
             let idle_ns = exchange.idle_ns.saturating_sub(gap.rtt.base_ns);
-            if exchange.is_only_pause(pause) && idle_ns <= pause.longest_ns / AT_ONCE_PART {
+            let is_whole = pause.count == 1 && pause.gap.last.frame == exchange.first.frame;
+            if is_whole && idle_ns <= pause.longest_ns / AT_ONCE_PART {
                 self.pattern.receipts.note(exchange.first.payload_bytes);
             }
             exchange.begin_after(&pause.gap.clone());
@@ -114,15 +115,9 @@ impl Exchange {
         self.request_seen && !self.response_seen && !self.endless
     }
 
-    /// Returns whether `pause` of the client is its only one, right behind the first segment.
-    fn is_only_pause(&self, pause: &Chain) -> bool {
-        pause.count == 1 && pause.gap.last.frame == self.first.frame
-    }
-
-    /// Returns whether what is acknowledged up to `acked` ends before such a `pause`.
-    fn ends_before(&self, pause: &Chain, acked: u64) -> bool {
-        let first_end = self.began_at[Side::Client] + u64::from(self.first.payload_bytes);
-        self.is_only_pause(pause) && acked <= first_end
+    /// Returns whether what is acknowledged up to `acked` is the first segment, or less.
+    fn is_only_first(&self, acked: u64) -> bool {
+        acked <= self.began_at[Side::Client] + u64::from(self.first.payload_bytes)
     }
 
     /// Makes the time since the first segment that of its way and of the server, which answers it in `gap`.
