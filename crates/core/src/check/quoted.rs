@@ -21,7 +21,6 @@ pub(super) const DURATIONS: &[&str] = &[
     "duration_ns",
     "extra_ns",
     "few_least_ns",
-    "greeting_ns",
     "handshake_ns",
     "held_ns",
     "idle_ns",
@@ -73,8 +72,16 @@ pub(super) const LATENCIES: &[&str] = &[
 ];
 
 /// Durations that are computed, and shown by no pair of packets.
-pub(super) const COMPUTED: &[&str] =
-    &["reuse_ns", "warm_ns", "pauses_ns", "unpaused_ns", "floor_ns", "effect_ns", "waiting_ns"];
+pub(super) const COMPUTED: &[&str] = &[
+    "reuse_ns",
+    "warm_ns",
+    "pauses_ns",
+    "unpaused_ns",
+    "floor_ns",
+    "effect_ns",
+    "waiting_ns",
+    "greeting_ns",
+];
 
 /// Values that state of the system or an experiment gives.
 pub(super) const OF_STATE: &[&str] = &[

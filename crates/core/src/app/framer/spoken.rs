@@ -118,7 +118,7 @@ impl Framer {
 
     /// Returns whether a command waits for its reply, so that another one is pipelined (RFC 2920).
     pub(super) fn awaits_reply(&self) -> bool {
-        self.dialogue.as_ref().is_some_and(|it| it.awaits_reply())
+        self.spoken_by().dialogue.as_ref().is_some_and(|it| it.awaits_reply())
     }
 
     /// Follows commands and replies. Returns what they say, each with the number of bytes before it.

@@ -25,7 +25,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     }
     // The library of TLS writes its handshake by itself, so that nothing can leave with it.
     let earlier = if gap.turn == Turn::Answers { gap.own_last } else { gap.last };
-    if scene.exchange.handshake.as_ref().is_some_and(|it| earlier.frame <= it.end.frame) {
+    if scene.exchange.handshake.as_ref().is_some_and(|it| earlier.time_ns <= it.end.time_ns) {
         proof.add_fact("handshake", Fact::Text("TLS handshake".into()));
     }
     // The body waits for the server to ask for it (RFC 9110 §10.1.1): header and body cannot leave together.
