@@ -484,7 +484,7 @@ impl Dialogue {
         if (300..400).contains(&code) {
             return None;
         }
-        self.finish(command, code < 300 || code >= 600, code)
+        self.finish(command, !(300..600).contains(&code), code)
     }
 
     /// Processes a line of POP3. Returns the code if it is an error.

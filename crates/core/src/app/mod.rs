@@ -33,8 +33,8 @@
 //!    marks at the same positions of the stream.
 //! 9. `Proceeds` comes right behind a `ResponseEnd` while another request is unanswered.
 //! 10. Where the protocol does not show the end of a request, bytes of the client continue it until
-//!    the server answers. So a second `RequestStart` in one push, or without an answer in between,
-//!    is that of a pipelined request: the ends of both are known.
+//!     the server answers. So a second `RequestStart` in one push, or without an answer in between,
+//!     is that of a pipelined request: the ends of both are known.
 
 mod amqp;
 mod calls;
