@@ -1,5 +1,6 @@
 //! Nagle's algorithm (RFC 896; RFC 9293 §3.7.4) waiting for a delayed ACK (RFC 9293 §3.8.6.3).
 
+use crate::app::Protocol;
 use crate::findings::causes::server_think::nearer_host;
 use crate::findings::facts::Facts;
 use crate::findings::floors::Case;
@@ -31,6 +32,12 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     // The body waits for the server to ask for it (RFC 9110 §10.1.1): header and body cannot leave together.
     if gap.sender == Side::Client && scene.exchange.asked_to_continue {
         proof.add_fact("expectation", Fact::Text("`Expect: 100-continue`".into()));
+    }
+    // Behind CONNECT or an upgrade the messages are those of another protocol (RFC 9110 §9.3.6, §7.8).
+    let framer = &scene.connection.framer;
+    let is_client = gap.sender == Side::Client;
+    if is_client && framer.protocol() == Protocol::Http1 && !framer.is_http() {
+        proof.add_fact("not_http", Fact::Text("no messages of HTTP".into()));
     }
     // A frame of several segments that offload joined ends with a small one, and is not small itself.
     let joined = gap.smss > 0 && u64::from(gap.last.payload_bytes) >= gap.smss;
