@@ -37,8 +37,15 @@ impl Scene<'_> {
     /// The rest of a round trip is no such delay; if no ACK on the path was prompt, the whole time
     /// is attributed to the path.
     pub fn ack_delay_ns(&self) -> Option<u64> {
-        let delay_ns = self.gap().acks.last?.delay_ns?;
-        (delay_ns >= self.gap().len_ns() / AT_ONCE_PART).then_some(delay_ns)
+        let gap = self.gap();
+        let delay_ns = match (gap.acks.last, gap.acks.under_way) {
+            (Some(ack), _) => ack.delay_ns?,
+            (None, under_way) => {
+                let apart_ns = under_way?.time_ns.saturating_sub(gap.last.time_ns);
+                apart_ns.saturating_sub(gap.rtt.receiver_ns())
+            }
+        };
+        (delay_ns >= gap.len_ns() / AT_ONCE_PART).then_some(delay_ns)
     }
 
     /// Returns whether neither side has retransmitted anything on the connection so far.

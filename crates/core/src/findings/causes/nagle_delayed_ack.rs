@@ -10,8 +10,9 @@ use crate::findings::tally::moves::{move_cause, think};
 use crate::findings::tally::{CauseTally, EndpointTally, Holds, Key, Tally};
 use crate::judge::thresholds::{AT_ONCE_PART, HABIT_MIN};
 use crate::judge::{AckTrigger, Turn};
-use crate::model::{Cause, Fact, Owner, Sighting};
+use crate::model::{Cause, Fact, Owner, Role, Sighting};
 use crate::wire::Side;
+use std::collections::HashSet;
 
 /// Number of holds beyond which chance is negligible, so that it is not computed.
 const COUNTED_MAX: u64 = 1_000;
@@ -61,14 +62,25 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             let from = gap.sender.peer();
             proof.add_frame("ack_with_data", Sighting { frame, time_ns, payload_bytes, from });
         }
-        None => proof.add_ack(gap, "ack"),
+        None => match gap.acks.under_way.filter(|_| gap.released_sooner()) {
+            Some(ack) => proof.add_frame("ack", ack),
+            None => proof.add_ack(gap, "ack"),
+        },
     }
-    let next = if gap.acks.last.is_some() { proof.next_of(gap) } else { "tail_probe" };
+    let next = match gap.acks.last {
+        Some(_) => proof.next_of(gap),
+        None if gap.released_sooner() => "next",
+        None => "tail_probe",
+    };
     proof.add_frame_after(gap, next);
     if let Some(delay_ns) = scene.ack_delay_ns() {
         proof.add_fact("ack_delay_ns", Fact::Ns(delay_ns));
     }
-    proof.chance = gap.acks.last.map_or(0.0, |_| gap.chance_of_trigger());
+    proof.chance = match gap.acks.last {
+        Some(_) => gap.chance_of_trigger(),
+        None if gap.released_sooner() => 1.0 / AT_ONCE_PART as f64,
+        None => 0.0,
+    };
     proof.add_fact("flight_bytes", Fact::Bytes(gap.flight.before));
     proof.add_fact("held_bytes", Fact::Bytes(gap.next_len));
     let most = gap.flight.reached;
@@ -76,7 +88,8 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if more_before {
         proof.add_fact("flight_max_bytes", Fact::Bytes(most));
     }
-    proof.rule_out(Cause::ServerThink, "follows_ack", gap.ack_triggered());
+    let follows_ack = gap.ack_triggered() || gap.released_sooner();
+    proof.rule_out(Cause::ServerThink, "follows_ack", follows_ack);
     proof.rule_out(Cause::ReceiveWindow, "window_open", gap.window.was_open(gap.next_segment()));
     proof.rule_out(Cause::DelayedAck, "held_small", gap.next_small());
     proof.rule_out(Cause::CongestionWindow, "cwnd_open", more_before);
@@ -151,17 +164,26 @@ pub(in crate::findings) fn settle(tally: &mut Tally) {
         }
         holds
     };
-    let suspects: Vec<_> = tally
-        .causes
-        .iter()
-        .filter(|(key, _)| key.cause == Cause::NagleDelayedAck)
-        .filter_map(|(key, cause)| {
-            let nagle = tally.endpoints.get(&key.server)?.sender(key.sender).nagle;
+    let of_nagle = || tally.causes.iter().filter(|(key, _)| key.cause == Cause::NagleDelayedAck);
+    let sums = |key: &Key| tally.endpoints.get(&key.server).map(|it| it.sender(key.sender).nagle);
+    // A client's program sends to each server of a service alike.
+    let service = |key: &Key| (key.culprit.endpoint, key.server.port);
+    let proven: HashSet<_> = of_nagle()
+        .filter(|(key, _)| key.culprit.role == Role::Client)
+        .filter(|(key, _)| {
             let holds = held(key);
+            holds.count >= HABIT_MIN.into() && sums(key).is_some_and(|it| !it.refutes(&holds))
+        })
+        .map(|(key, _)| service(key))
+        .collect();
+    let suspects: Vec<_> = of_nagle()
+        .filter_map(|(key, cause)| {
+            let (nagle, holds) = (sums(key)?, held(key));
+            let is_proven = nagle.refuted == 0 && proven.contains(&service(key));
             let waits = cause.late_ack_waits == cause.exchanges
                 && nagle.paused == 0
                 && !nagle.are_chance(&holds);
-            nagle.refutes(&holds).then(|| (key.clone(), waits))
+            (nagle.refutes(&holds) && !is_proven).then(|| (key.clone(), waits))
         })
         .collect();
     for (key, waits) in suspects {
