@@ -25,6 +25,8 @@ pub(super) const DURATIONS: &[&str] = &[
     "held_ns",
     "idle_ns",
     "late_ns",
+    "late_ack_ns",
+    "late_handshake_ns",
     "least_ns",
     "limit_ns",
     "limited_ns",

@@ -8,7 +8,7 @@ use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::findings::tally::moves::{move_cause, think};
 use crate::findings::tally::{CauseTally, EndpointTally, Holds, Key, Tally};
-use crate::judge::thresholds::{AT_ONCE_PART, HABIT_MIN};
+use crate::judge::thresholds::{AT_ONCE_PART, DELAYED_ACK_MIN_NS, HABIT_MIN};
 use crate::judge::{AckTrigger, Turn};
 use crate::model::{Cause, Fact, Owner, Role, Sighting};
 use crate::wire::Side;
@@ -73,8 +73,15 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         None => "tail_probe",
     };
     proof.add_frame_after(gap, next);
+    let late_ns = gap.acks.last.and_then(|ack| ack.delay_ns);
     if let Some(delay_ns) = scene.ack_delay_ns() {
         proof.add_fact("ack_delay_ns", Fact::Ns(delay_ns));
+    } else if let Some((late_ns, late_handshake_ns)) = late_ns.zip(scene.late_handshake_ns())
+        && late_ns >= DELAYED_ACK_MIN_NS
+        && late_handshake_ns >= late_ns
+    {
+        proof.add_fact("late_ack_ns", Fact::Ns(late_ns));
+        proof.add_fact("late_handshake_ns", Fact::Ns(late_handshake_ns));
     }
     proof.chance = match gap.acks.last {
         Some(_) => gap.chance_of_trigger(),
