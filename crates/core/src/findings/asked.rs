@@ -191,8 +191,8 @@ mod tests {
     #[test]
     fn an_answer_is_kept_until_its_ttl_has_passed() {
         let mut kept = Kept::default();
-        [(9 * S, Some(1)), (2 * S, Some(4)), (3 * S, Some(1)), (20 * S, None)]
-            .map(|it| kept.add(it));
+        let answers = [(9 * S, Some(1)), (2 * S, Some(4)), (3 * S, Some(1)), (20 * S, None)];
+        answers.into_iter().for_each(|answer| kept.add(answer));
         kept.settle();
         let ages = [S, 2 * S, 6 * S - 1, 6 * S, 9 * S, 21 * S].map(|at_ns| kept.age(at_ns));
         let [valid, expired] = [Some(Age::Valid), Some(Age::Expired)];
