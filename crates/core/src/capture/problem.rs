@@ -281,7 +281,7 @@ impl fmt::Display for Problem {
             ),
             Self::Repeated { frames, first_frame } => write!(
                 f,
-                "holds its beginning again: {frames} frames, from #{first_frame} on, have the bytes and \
+                "holds frames of its beginning again: {frames}, from #{first_frame} on, have the bytes and \
                  the times of earlier ones, and were left out"
             ),
             Self::CaptureDrops { frames } => write!(

@@ -1,5 +1,6 @@
-//! A capture that was appended to itself: frames with the same bytes *and* the same times as those at its
-//! beginning, in the same order, were captured once, and are left out.
+//! A capture to which all of itself or a part was appended: frames with the same bytes *and* the same times as those
+//! at its beginning were captured once, and are left out, wherever they stand. No sender repeats a packet at the
+//! same instant.
 
 use super::summary::Tally;
 use super::{Block, FrameEntry};
@@ -11,10 +12,13 @@ const COMPARED_MAX: usize = 1 << 10;
 /// The beginning of a capture, and how much of it came again.
 #[derive(Default)]
 pub(super) struct Repeats {
-    /// Time of the first frame, ns.
+    /// Time of the first frame, ns, and the latest of those that are compared.
     first_ns: u64,
+    compared_ns: u64,
     /// Digests of the first frames, with their times.
     digests: Vec<u64>,
+    /// The whole beginning has come again, or has begun to.
+    is_appended: bool,
     /// Number of frames before the first repetition so far.
     frames: usize,
     /// Time of the last frame that was not left out, ns.
@@ -46,7 +50,7 @@ impl Repeats {
     ) {
         let entries = block.entries.get(begin..).unwrap_or_default();
         if let (Some(last), true) = (entries.last(), self.is_idle(has_stepped)) {
-            self.frames += if self.left_out == 0 { entries.len() } else { 0 };
+            self.frames += if self.is_appended { 0 } else { entries.len() };
             (self.last_ns, self.previous_ns) = (last.time_ns, last.time_ns);
             return;
         }
@@ -78,21 +82,28 @@ impl Repeats {
         // When the whole beginning has come again, the next frame repeats its first one, or none.
         let under_way = self.at.filter(|at| *at < self.frames);
         let is_back = self.at.is_some() || entry.time_ns < self.last_ns;
-        let begins = is_back && self.frames > 1 && entry.time_ns == self.first_ns;
-        let Some(at) = under_way.or(begins.then_some(0)) else {
-            return self.goes_on(entry, bytes);
-        };
-        let is_same = match self.digests.get(at) {
+        let is_same = under_way.is_some_and(|at| match self.digests.get(at) {
             Some(digest) => *digest == digest_of(entry, bytes),
-            None => entry.time_ns <= self.last_ns,
+            None => self.is_appended && entry.time_ns <= self.last_ns,
+        });
+        let place = match is_same {
+            true => under_way,
+            false if is_back => self.place_of(entry, bytes),
+            false => None,
         };
-        if !is_same {
-            return self.goes_on(entry, bytes);
-        }
+        let Some(at) = place else { return self.goes_on(entry, bytes) };
+        self.is_appended |= at == 0;
         self.at = Some(at + 1);
         self.left_out += 1;
         self.first = if self.left_out == 1 { entry.id.number() } else { self.first };
         true
+    }
+
+    /// Returns the place of the frame among the first ones, if it is one of them.
+    fn place_of(&self, entry: &FrameEntry, bytes: &[u8]) -> Option<usize> {
+        let is_near = (self.first_ns..=self.compared_ns).contains(&entry.time_ns);
+        let digest = (is_near && self.frames > 1).then(|| digest_of(entry, bytes))?;
+        self.digests.iter().position(|it| *it == digest)
     }
 
     /// Adds a frame that repeats nothing.
@@ -101,10 +112,11 @@ impl Repeats {
             self.first_ns = entry.time_ns;
         }
         // Behind a repetition the beginning is that of before.
-        if self.left_out == 0 && self.digests.len() < COMPARED_MAX {
+        if !self.is_appended && self.digests.len() < COMPARED_MAX {
+            self.compared_ns = self.compared_ns.max(entry.time_ns);
             self.digests.push(digest_of(entry, bytes));
         }
-        self.frames += usize::from(self.left_out == 0);
+        self.frames += usize::from(!self.is_appended);
         (self.at, self.last_ns) = (None, entry.time_ns);
         false
     }
@@ -150,6 +162,14 @@ mod tests {
         let all = [1, 5, 9, 1, 5, 9, 1, 5, 9, 20, 30];
         for block_frames in [1, 2, 3, 11] {
             assert_eq!(kept(&all, block_frames), (vec![1, 2, 3, 10, 11], 6), "{block_frames}");
+        }
+    }
+
+    #[test]
+    fn a_part_that_comes_again_is_left_out() {
+        for block_frames in [1, 2, 3, 11] {
+            let (left, out) = kept(&[1, 5, 9, 12, 20, 5, 9, 12, 21, 9, 30], block_frames);
+            assert_eq!((left, out), (vec![1, 2, 3, 4, 5, 9, 11], 4), "{block_frames}");
         }
     }
 

@@ -95,6 +95,8 @@ pub struct Query {
     pub answer_frame: Option<FrameId>,
     /// Payload of that frame, bytes; 0 for an ICMP error.
     pub answer_bytes: u32,
+    /// How long a cache may keep the answer, s, as far as it says so.
+    pub ttl_s: Option<u32>,
     /// Time and frame of a later IP fragment of the answer, whose first fragment never came.
     pub later_fragment: Option<(u64, FrameId)>,
     /// Time, frame and payload of the first IP fragment of the answer, whose rest never came.
@@ -133,7 +135,7 @@ impl Query {
     pub(super) fn take_back(&mut self) {
         self.foreign.iter_mut().for_each(|foreign| foreign.is_refused = true);
         (self.answered_ns, self.answer_frame, self.rcode) = (None, None, None);
-        self.answer_bytes = 0;
+        (self.answer_bytes, self.ttl_s) = (0, None);
         (self.flags.has_answers, self.flags.is_truncated) = (false, false);
     }
 

@@ -349,6 +349,7 @@ impl Tracker {
             }
             query.answer_bytes = carried.payload_bytes;
             query.rcode = Some(message.rcode);
+            query.ttl_s = message.ttl_s;
             query.baseline_ns = baseline_ns;
             query.flags.is_truncated = message.is_truncated && !carried.carrier.is_tcp();
             query.flags.has_answers = has_answers(message);
@@ -448,6 +449,7 @@ fn query_of(carried: &MessageContext<'_>, qtype: u16, message: &Message) -> Quer
         query_bytes: carried.payload_bytes,
         answer_frame: None,
         answer_bytes: 0,
+        ttl_s: None,
         later_fragment: None,
         first_fragment: None,
         foreign: None,

@@ -12,13 +12,17 @@ use std::collections::HashMap;
 /// Hash of a name, and a type.
 type Question = (u64, u16);
 
+/// One second, ns.
+const S: u64 = 1_000_000_000;
+
 /// The first answer to each question, and how soon each server gave such answers.
 #[derive(Default)]
 pub(super) struct FirstAnswers {
     /// Time of the first answer by name server, ns.
     by_server: HashMap<(Endpoint, Question), u64>,
-    /// Time of the first answer by client, ns.
-    by_client: HashMap<([u8; 16], Question), u64>,
+    /// How long the answers to each question of a server, and of a client, may be kept.
+    kept_by_server: HashMap<(Endpoint, Question), Kept>,
+    kept_by_client: HashMap<([u8; 16], Question), Kept>,
     /// Times of each question of a server and its answer, ns.
     all: HashMap<(Endpoint, Question), Vec<(u64, u64)>>,
     /// Median time that each server took for those first answers that were quick, ns.
@@ -37,11 +41,13 @@ impl FirstAnswers {
                 *first_ns = answered_ns.min(*first_ns);
                 let all = asked.all.entry((query.server, question)).or_default();
                 all.push((query.sent_ns, answered_ns));
-                let client = asked.by_client.entry((lookup.client, question));
-                let first_ns = client.or_insert(answered_ns);
-                *first_ns = answered_ns.min(*first_ns);
+                let kept = (answered_ns, query.ttl_s);
+                asked.kept_by_server.entry((query.server, question)).or_default().add(kept);
+                asked.kept_by_client.entry((lookup.client, question)).or_default().add(kept);
             }
         }
+        asked.kept_by_server.values_mut().for_each(Kept::settle);
+        asked.kept_by_client.values_mut().for_each(Kept::settle);
         let mut quick: HashMap<Endpoint, Vec<u64>> = HashMap::new();
         for lookup in lookups {
             for query in lookup.last_step().filter(|query| query.is_conclusive()) {
@@ -80,10 +86,18 @@ impl FirstAnswers {
         first_ns.filter(|_| !self.is_known_to_server(lookup, query))
     }
 
-    /// Returns whether the server of `query`, one of `lookup`, had answered this question before.
+    /// Returns whether the server of `query`, one of `lookup`, had answered this question before, and may
+    /// have kept that answer until then. Once the answer has expired, it has to ask others again.
     fn is_known_to_server(&self, lookup: &Lookup, query: &Query) -> bool {
         let first_ns = self.by_server.get(&(query.server, (lookup.digest, query.qtype)));
-        first_ns.is_some_and(|&first_ns| first_ns <= query.sent_ns)
+        let is_known = first_ns.is_some_and(|&first_ns| first_ns <= query.sent_ns);
+        is_known && self.at_server(lookup, query) != Some(Age::Expired)
+    }
+
+    /// Returns what a cache of the server of `query`, one of `lookup`, had of the question.
+    fn at_server(&self, lookup: &Lookup, query: &Query) -> Option<Age> {
+        let kept = self.kept_by_server.get(&(query.server, (lookup.digest, query.qtype)));
+        kept?.age(query.sent_ns)
     }
 
     /// Returns whether the server of `query`, one of `lookup`, had to ask others: the same question, asked
@@ -95,14 +109,58 @@ impl FirstAnswers {
         all.is_some_and(|all| is_quick_right_after(all, (query.sent_ns, answered_ns)))
     }
 
-    /// Adds up whether the question of `query`, one of `lookup`, had been answered before.
+    /// Adds up whether the question of `query`, one of `lookup`, had been answered before, and whether a
+    /// cache may still have had that answer (RFC 1035 §3.2.1).
     pub fn add_up(&self, lookup: &Lookup, query: &Query, shown: &mut Shown) {
-        let known = self.is_known_to_server(lookup, query);
-        shown.add(lookup::ASKED_AGAIN, u64::from(known));
+        let at_server = self.at_server(lookup, query);
+        shown.add(lookup::ASKED_AGAIN, u64::from(at_server == Some(Age::Valid)));
+        shown.add(lookup::EXPIRED, u64::from(at_server == Some(Age::Expired)));
         shown.add(lookup::CACHE_MISSES, u64::from(self.is_cache_miss(lookup, query)));
-        let first_ns = self.by_client.get(&(lookup.client, (lookup.digest, query.qtype)));
-        let known = first_ns.is_some_and(|&first_ns| first_ns <= query.sent_ns);
-        shown.add(lookup::ASKED_AGAIN_BY_CLIENT, u64::from(known));
+        let kept = self.kept_by_client.get(&(lookup.client, (lookup.digest, query.qtype)));
+        let is_valid = kept.and_then(|it| it.age(query.sent_ns)) == Some(Age::Valid);
+        shown.add(lookup::ASKED_AGAIN_BY_CLIENT, u64::from(is_valid));
+    }
+}
+
+/// What became of an earlier answer in a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Age {
+    /// Its TTL had not passed.
+    Valid,
+    /// Its TTL had passed.
+    Expired,
+}
+
+/// How long a cache may keep the answers to one question.
+#[derive(Default)]
+struct Kept {
+    /// When each answer came, and until when one of these may be kept, ns; once it is settled in the order of
+    /// the answers, each with the latest end so far.
+    until_ns: Vec<(u64, u64)>,
+}
+
+impl Kept {
+    /// Adds an answer by its time, ns, and its TTL, s, if that is known.
+    fn add(&mut self, (answered_ns, ttl_s): (u64, Option<u32>)) {
+        let Some(ttl_s) = ttl_s else { return };
+        let ttl_ns = u64::from(ttl_s) * S;
+        self.until_ns.push((answered_ns, answered_ns.saturating_add(ttl_ns)));
+    }
+
+    fn settle(&mut self) {
+        self.until_ns.sort_unstable();
+        let mut latest_ns = 0;
+        for (_, until_ns) in &mut self.until_ns {
+            latest_ns = latest_ns.max(*until_ns);
+            *until_ns = latest_ns;
+        }
+    }
+
+    /// Returns what had become at `at_ns` of the answers before; `None` if no TTL of one is known.
+    fn age(&self, at_ns: u64) -> Option<Age> {
+        let before = self.until_ns.partition_point(|&(answered_ns, _)| answered_ns <= at_ns);
+        let (_, until_ns) = *self.until_ns.get(before.checked_sub(1)?)?;
+        Some(if at_ns < until_ns { Age::Valid } else { Age::Expired })
     }
 }
 
@@ -128,6 +186,17 @@ mod tests {
         let asked_ns = (240 + pause_ms) * MS;
         let times = vec![(0, 240 * MS), (asked_ns, asked_ns + again_ms * MS)];
         is_quick_right_after(&times, (0, 240 * MS))
+    }
+
+    #[test]
+    fn an_answer_is_kept_until_its_ttl_has_passed() {
+        let mut kept = Kept::default();
+        let answers = [(9 * S, Some(1)), (2 * S, Some(4)), (3 * S, Some(1)), (20 * S, None)];
+        answers.into_iter().for_each(|answer| kept.add(answer));
+        kept.settle();
+        let ages = [S, 2 * S, 6 * S - 1, 6 * S, 9 * S, 21 * S].map(|at_ns| kept.age(at_ns));
+        let [valid, expired] = [Some(Age::Valid), Some(Age::Expired)];
+        assert_eq!(ages, [None, valid, valid, expired, valid, expired]);
     }
 
     #[test]

@@ -33,12 +33,30 @@ impl Scene<'_> {
         &self.connection.senders[self.chain.gap.sender]
     }
 
-    /// Time by which the receiver delayed the ACK that ended the silence, if it is worth reporting.
+    /// Time by which the receiver delayed the ACK that ended the silence, if it is worth reporting. What its
+    /// answer in the handshake was late by as well may be its link's delay.
     /// The rest of a round trip is no such delay; if no ACK on the path was prompt, the whole time
     /// is attributed to the path.
     pub fn ack_delay_ns(&self) -> Option<u64> {
-        let delay_ns = self.gap().acks.last?.delay_ns?;
-        (delay_ns >= self.gap().len_ns() / AT_ONCE_PART).then_some(delay_ns)
+        let gap = self.gap();
+        let delay_ns = match (gap.acks.last, gap.acks.under_way) {
+            (Some(ack), _) => ack.delay_ns?,
+            (None, under_way) => {
+                let apart_ns = under_way?.time_ns.saturating_sub(gap.last.time_ns);
+                apart_ns.saturating_sub(gap.rtt.receiver_ns())
+            }
+        };
+        let is_worth = delay_ns >= gap.len_ns() / AT_ONCE_PART;
+        (is_worth && self.late_handshake_ns() < Some(delay_ns)).then_some(delay_ns)
+    }
+
+    /// Time by which the receiver answered the other side's packet of the handshake later than after the least
+    /// round trip to it, ns, if that was seen. No TCP delays that answer (RFC 9293 §3.10.7.4): its link did, or
+    /// its host.
+    pub fn late_handshake_ns(&self) -> Option<u64> {
+        let (setup, receiver) = (&self.connection.setup, self.gap().sender.peer());
+        let answered_ns = setup.times(receiver).then(|| setup.rtt_ns(receiver))?;
+        Some(answered_ns.saturating_sub(self.connection.path.rtt_ns(receiver)))
     }
 
     /// Returns whether neither side has retransmitted anything on the connection so far.

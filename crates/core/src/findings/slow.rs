@@ -105,6 +105,7 @@ pub(super) fn sequence_facts(rows: &Rows) -> Facts {
         ("in_row", Fact::Count(longest.count.into())),
         ("row_ns", Fact::Ns(longest.len_ns())),
         ("row_path_ns", Fact::Ns(longest.path_ns)),
+        ("row_trip_ns", Fact::Ns(longest.path_ns / u64::from(longest.count).max(1))),
     ]);
     if rows.count > 1 {
         facts.insert("rows", Fact::Count(rows.count));

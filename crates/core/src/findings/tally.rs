@@ -187,7 +187,9 @@ impl Sink for Tally {
         let is_slow = plain.server_ns >= const { slow_ns(Cause::ServerThink) }
             || plain.path_ns >= const { slow_ns(Cause::PathRtt) };
         if taken && is_slow {
-            self.at(connection.server()).tails.simple_exchange(plain);
+            let endpoint = self.at(connection.server());
+            endpoint.tails.simple_exchange(plain);
+            endpoint.under_way.simple_exchange(connection, plain);
         }
         if taken && Rows::takes(&plain.row) {
             self.at(connection.server()).rows.add(&plain.row, plain.path_ns);
@@ -210,7 +212,9 @@ impl Sink for Tally {
             self.at(connection.server()).half_closed += 1;
         }
         if exchange.wall_ns() >= COST_MIN_NS {
-            self.at(connection.server()).tails.exchange(exchange);
+            let endpoint = self.at(connection.server());
+            endpoint.tails.exchange(exchange);
+            endpoint.under_way.exchange(connection, exchange);
         }
         let row = connection.totals.row();
         if Rows::takes(&row) {

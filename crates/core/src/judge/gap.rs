@@ -194,7 +194,7 @@ impl Gap {
     /// 8985 §7.2); or the ACK had passed long enough before, and the path is shorter than any round trip shows.
     pub(super) fn fills_window_without_ack(&self) -> bool {
         let is_due = !self.rtt.is_bound && self.len_ns() >= self.rtt.base_ns;
-        self.fills_window() && self.acks.count == 0 && (self.acks.under_way || is_due)
+        self.fills_window() && self.acks.count == 0 && (self.acks.under_way.is_some() || is_due)
     }
 
     /// Returns whether an ACK released the departure that ended the silence, even if it passed the
@@ -202,6 +202,19 @@ impl Gap {
     /// to fill a queue itself this is the same as [`Self::ack_triggered`].
     pub fn released(&self) -> bool {
         self.acks.last.is_some() && self.sent_after_ack_ns() <= self.trigger_tolerance_ns()
+    }
+
+    /// Returns whether a small segment was followed by the next within a small part of the silence after
+    /// the ACK of it had passed, though sooner than the least round trip to the sender so far. It had not
+    /// left before, all the time in which no ACK came: so the sender is nearer than the samples, of which
+    /// none need be of the least round trip, and the ACK released it.
+    pub fn released_sooner(&self) -> bool {
+        let Some(ack) = self.acks.under_way else { return false };
+        self.turn == Turn::Continues
+            && self.last_small
+            && ack.payload_bytes == 0
+            && !self.acks.unheard
+            && self.end_ns.saturating_sub(ack.time_ns) <= self.len_ns() / AT_ONCE_PART
     }
 
     /// Returns whether the departure that ended the silence left so shortly after the last ACK that it is

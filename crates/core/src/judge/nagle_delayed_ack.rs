@@ -31,7 +31,8 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let of_hold = |ns| Slice::of(Owner::NagleDelayedAck, Cause::NagleDelayedAck, ns);
     let Some(ack) = gap.acks.last else {
         let unprobed = "no ACK came in it, and it is no tail loss probe of a sender known to hold";
-        return need(is_probe_due(gap), unprobed).map(|()| of_hold(rest_ns));
+        let is_held = is_probe_due(gap) || gap.released_sooner();
+        return need(is_held, unprobed).map(|()| of_hold(rest_ns));
     };
     let is_heard = !gap.acks.unheard || gap.acks.left_within_ns.is_some();
     need(is_heard, "what followed echoes an earlier timestamp: it left before the ACK arrived")?;

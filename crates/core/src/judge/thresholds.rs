@@ -25,6 +25,9 @@ pub const LINUX_RTO_MAX_NS: u64 = 120_000_000_000;
 /// RTO before the first round-trip sample, ns; a SYN is repeated after it. Source: RFC 6298 §2.1.
 pub const RTO_INITIAL_NS: u64 = 1_000_000_000;
 
+/// RTO before the first round-trip sample of older TCPs, ns. Source: RFC 1122 §4.2.3.1, RFC 2988 §2.1.
+pub const RTO_INITIAL_OLDER_NS: u64 = 3_000_000_000;
+
 /// Least delay of a delayed ACK, ns. An ACK that comes sooner was not delayed. Source: kernel,
 /// `TCP_DELACK_MIN` in include/net/tcp.h (40 ms), less a tick of 4 ms.
 pub const DELAYED_ACK_MIN_NS: u64 = 36_000_000;

@@ -326,22 +326,46 @@ fn fitness(row: &FixRow, finding: &Finding) -> Option<i32> {
 }
 
 /// Returns whether the name that a software states (`BaseHTTP/0.6 Python/3.11.2`) belongs to
-/// `term`.
+/// `term`. A product is its whole token (RFC 9110 §10.2.4): `Apache-Coyote` is Tomcat, not `Apache`.
 fn is_software(term: &str, software: &str) -> bool {
     let aliases: &[&str] = match term {
         "nginx" => &["nginx", "openresty", "tengine"],
-        "node" => &["node", "express", "next.js"],
-        "java" => &["java", "jetty", "tomcat", "coyote", "undertow", "jdk", "netty"],
-        "python" => {
-            &["python", "gunicorn", "uvicorn", "werkzeug", "tornado", "aiohttp", "waitress"]
-        }
-        "go" => &["go-http", "golang", "caddy", "fasthttp", "traefik"],
+        "node" => &["node", "node.js", "node-fetch", "express", "next.js"],
+        "tomcat" => &["tomcat", "apache-coyote"],
+        "netty" => &["netty", "reactor-netty", "grpc-java-netty"],
+        "java" => &[
+            "java",
+            "java-http-client",
+            "jetty",
+            "tomcat",
+            "apache-coyote",
+            "undertow",
+            "wildfly",
+            "jdk",
+            "netty",
+            "reactor-netty",
+            "grpc-java-netty",
+        ],
+        "python" => &[
+            "python",
+            "python-httpx",
+            "python-requests",
+            "python-urllib",
+            "gunicorn",
+            "uvicorn",
+            "werkzeug",
+            "tornado",
+            "tornadoserver",
+            "aiohttp",
+            "waitress",
+        ],
+        "go" => &["go-http-client", "golang", "caddy", "fasthttp", "traefik"],
         other => &[other],
     };
     let software = software.to_ascii_lowercase();
-    let words =
-        || software.split(|char: char| !char.is_ascii_alphanumeric() && char != '-' && char != '.');
-    aliases.iter().any(|alias| words().any(|word| word.starts_with(alias)))
+    let mut words =
+        software.split(|char: char| !char.is_ascii_alphanumeric() && char != '-' && char != '.');
+    words.any(|word| aliases.contains(&word))
 }
 
 /// Formats a share of the wall time for legends: `98 %`.

@@ -231,8 +231,14 @@ impl PendingAcks {
     /// Returns whether an ACK of `position` that passed the vantage by `seen_ns` is pending: only
     /// the estimated round trip says that it has not arrived.
     pub fn covers(&self, position: u64, seen_ns: u64) -> bool {
-        let reaches = |compact: &CompactAck| widen(compact.una, position) >= position;
-        self.0.iter().any(|compact| compact.seen_ns <= seen_ns && reaches(compact))
+        self.of(position, seen_ns).is_some()
+    }
+
+    /// Returns the first pending ACK of `position` that passed the vantage by `seen_ns`.
+    pub fn of(&self, position: u64, seen_ns: u64) -> Option<Ack> {
+        let reaches = |compact: &&CompactAck| widen(compact.una, position) >= position;
+        let mut passed = self.0.iter().take_while(|compact| compact.seen_ns <= seen_ns);
+        passed.find(reaches).map(|compact| compact.ack(position))
     }
 
     /// Time at which the first pending ACK that offers a window up to `edge` passed the vantage,

@@ -19,6 +19,9 @@ const STEP_BITS: u32 = 20;
 /// Binary logarithm of the unit of `mark_at`, ns, in which the longest connections fit into 32 bits.
 const MARK_BITS: u32 = 14;
 
+/// Binary logarithm of the unit in which a falling delay is kept, ns, in one byte.
+const FALL_BITS: u32 = 22;
+
 /// Drift allowed per step, ns.
 const DRIFT_NS: i64 = (TIMESTAMP_DRIFT_PPM << STEP_BITS) / 1_000_000;
 
@@ -36,6 +39,8 @@ pub struct SenderClock {
     queued_ns: u32,
     /// The same of the packet before, in steps of 2^16 ns: each open connection has two of these clocks.
     before: u16,
+    /// Most by which the difference of a packet lay below that of the packet before, in steps of 2^22 ns.
+    fell: u8,
     /// Upper bound of the tick of the sender's clock, ns, not less than [`TIMESTAMP_TICK_NS`]; 0 while
     /// nothing bounds it.
     tick_max_ns: u32,
@@ -97,6 +102,7 @@ impl SenderClock {
         }
         let step = (here_ns >> STEP_BITS).min(u32::MAX.into()) as u32;
         let least_ns = self.least_ns + i64::from(step.saturating_sub(self.least_at)) * DRIFT_NS;
+        self.follow(difference_ns - least_ns);
         if difference_ns < least_ns {
             (self.least_ns, self.least_at) = (difference_ns, step);
         }
@@ -141,6 +147,21 @@ impl SenderClock {
             self.mark_at = u32::try_from(here_ns.div_ceil(1 << MARK_BITS)).unwrap_or(u32::MAX);
         }
         0
+    }
+
+    /// Records by how much a packet, whose difference lies `beyond_ns` above the least one so far or below
+    /// it, was on its way for a shorter time than the one before.
+    #[inline]
+    fn follow(&mut self, beyond_ns: i64) {
+        let fell = (i64::from(self.queued_ns) - beyond_ns).max(0) >> FALL_BITS;
+        self.fell = self.fell.max(u8::try_from(fell).unwrap_or(u8::MAX));
+    }
+
+    /// Most by which a packet was on its way for a shorter time than the one before, ns, less up to 4 ms. On a
+    /// route that becomes longer for good, that is what the path varies by.
+    pub fn fell_ns(&self) -> u64 {
+        let runs = self.state == ClockState::Runs;
+        if runs { u64::from(self.fell) << FALL_BITS } else { 0 }
     }
 
     /// Records the difference of a packet. To record it twice makes no difference.
@@ -255,6 +276,20 @@ mod tests {
         assert_eq!(clock.queued_ns(), 0);
         clock.observe(7_150, 1_000_000_000 + 180_000_000);
         assert!(clock.queued_ns().abs_diff(30_000_000) < 2_000_000);
+    }
+
+    #[test]
+    fn a_packet_that_took_less_than_an_earlier_one_shows_no_longer_route() {
+        let fell_ms = |late_ms: &[u64]| {
+            let mut clock = SenderClock::default();
+            for (tick, late_ms) in (0..).map(|it| 20 * it).zip(late_ms) {
+                clock.observe(7_000 + tick, (1_000 + u64::from(tick) + late_ms) * 1_000_000);
+            }
+            clock.fell_ns() / 1_000_000
+        };
+        assert_eq!(fell_ms(&[0, 0, 0, 0, 0, 0, 0, 100, 100, 100, 100]), 0);
+        assert_eq!(fell_ms(&[0, 0, 0, 0, 0, 0, 0, 100, 100, 0, 100]), 96);
+        assert_eq!(fell_ms(&[100, 100, 100, 100, 100, 100, 100, 100, 20]), 79, "of the first ones");
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub mod qtype {
     pub const A: u16 = 1;
     /// Canonical name.
     pub const CNAME: u16 = 5;
+    /// Start of a zone of authority.
+    pub const SOA: u16 = 6;
     /// Name of an address.
     pub const PTR: u16 = 12;
     /// IPv6 address.
@@ -90,6 +92,9 @@ pub struct Message {
     pub answer_count: u16,
     /// The answers that were captured, at most 64.
     pub answers: Vec<Answer>,
+    /// How long a cache may keep all of that, s: the least TTL of the answers (RFC 1035 §3.2.1), or
+    /// without answers what the zone's SOA record allows (RFC 2308 §5). `None` if none was captured.
+    pub ttl_s: Option<u32>,
 }
 
 impl Message {
@@ -112,6 +117,7 @@ impl Message {
             question: None,
             answer_count: word(6),
             answers: Vec::new(),
+            ttl_s: None,
         };
         let mut reader = Reader { bytes, at: HEADER_BYTES };
         for _ in 0..word(4).min(4) {
@@ -121,8 +127,12 @@ impl Message {
             message.question.get_or_insert(question);
         }
         for _ in 0..message.answer_count.min(ANSWERS_MAX) {
-            let Some(answer) = reader.answer() else { break };
+            let Some((answer, ttl_s)) = reader.answer() else { return Ok(message) };
             message.answers.push(answer);
+            message.ttl_s = message.ttl_s.or(Some(ttl_s)).min(Some(ttl_s));
+        }
+        if message.answer_count == 0 && word(8) > 0 {
+            message.ttl_s = reader.negative_ttl_s();
         }
         Ok(message)
     }
@@ -149,14 +159,32 @@ impl Reader<'_> {
         Some(Question { name, qtype })
     }
 
-    fn answer(&mut self) -> Option<Answer> {
+    /// Reads what stands before the data of a record: its type, its time to live, s, and where the
+    /// data ends.
+    fn record(&mut self) -> Option<(u16, u32, usize)> {
         self.name()?;
         let kind = self.word()?;
-        // Class and time to live.
-        self.at += 6;
+        // The class.
+        self.word()?;
+        let ttl_s = u32::from(self.word()?) << 16 | u32::from(self.word()?);
         let length = usize::from(self.word()?);
-        let end = self.at.checked_add(length)?;
+        Some((kind, ttl_s, self.at.checked_add(length)?))
+    }
+
+    /// Reads how long a negative answer may be kept, s, if a SOA record is next: the smaller of its
+    /// TTL and its last field (RFC 2308 §5).
+    fn negative_ttl_s(&mut self) -> Option<u32> {
+        let (kind, ttl_s, end) = self.record()?;
+        let data = self.bytes.get(self.at..end).filter(|_| kind == qtype::SOA)?;
+        let minimum_s = u32::from_be_bytes(*data.last_chunk()?);
+        Some(ttl_s.min(minimum_s))
+    }
+
+    /// Reads an answer and its time to live, s.
+    fn answer(&mut self) -> Option<(Answer, u32)> {
+        let (kind, ttl_s, end) = self.record()?;
         let data = self.bytes.get(self.at..end)?;
+        let length = data.len();
         let answer = match (kind, length) {
             (qtype::A, 4) => {
                 let mut mapped = [0; 16];
@@ -170,7 +198,7 @@ impl Reader<'_> {
             _ => Answer::Other(kind),
         };
         self.at = end;
-        Some(answer)
+        Some((answer, ttl_s))
     }
 
     fn word(&mut self) -> Option<u16> {

@@ -9,7 +9,7 @@ const TABLES: [&str; 7] =
     ["HashMap<", "BTreeMap<", "BTreeSet<", "VecDeque<", "HashSet<", "HashTable<", "Queue<"];
 
 /// Files of tables and bounds, with the generator of [`crate::all`] that fills them.
-const FILLED: [(&str, &str); 74] = [
+const FILLED: [(&str, &str); 75] = [
     ("app/calls.rs", "modbus: calls (client)"),
     ("app/exchanges.rs", "http: requests, none answered"),
     ("app/flow_control.rs", "http2: grants (client)"),
@@ -49,6 +49,7 @@ const FILLED: [(&str, &str); 74] = [
     ("findings/tally/affected_clients.rs", "refused"),
     ("findings/tally/causes.rs", "reset between many hosts"),
     ("findings/tally/endpoint/kinds.rs", "closed"),
+    ("findings/tally/endpoint/under_way.rs", "pauses"),
     ("findings/tally/firsts.rs", "closed between many hosts"),
     ("findings/tally/flows.rs", "much behind a hole"),
     ("findings/tally/history.rs", "reset between many hosts, watched"),

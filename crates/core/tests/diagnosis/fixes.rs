@@ -95,9 +95,33 @@ fn look_ups(are_alike: bool, ttl: u8) -> String {
 #[test]
 fn a_cache_helps_only_names_that_are_asked_again() {
     let (alike, apart) = (look_ups(true, 64), look_ups(false, 64));
-    for advice in ["a local cache", "prefetch", "a longer TTL"] {
+    for advice in ["a local cache", "rrset-cache-size"] {
         assert!(alike.contains(advice), "{advice}: {alike}");
         assert!(!apart.contains(advice), "{advice}: {apart}");
+    }
+    assert!(!alike.contains("a longer TTL"), "{alike}");
+}
+
+#[test]
+fn a_cache_has_no_answer_whose_ttl_has_passed() {
+    let asked_each = |seconds: u64| {
+        let mut traffic = Traffic::default();
+        for _ in 0..3 {
+            traffic.datagram(seconds * 1_000 * MS, (CLIENT, RESOLVER), &message(QUERY, None));
+            let answer = message(ANSWER, Some(SERVER));
+            traffic.datagram(200 * MS, (RESOLVER, CLIENT), &answer);
+        }
+        fixes(&diagnose(&pcap_of(&traffic.frames, 65_535)), Cause::DnsSlow)
+    };
+    // The TTL of the answers is 60 s.
+    let (within, after) = (asked_each(59), asked_each(60));
+    for advice in ["a local cache", "rrset-cache-size", "look names up once"] {
+        assert!(within.contains(advice), "{advice}: {within}");
+        assert!(!after.contains(advice), "{advice}: {after}");
+    }
+    for advice in ["serve-expired", "a longer TTL"] {
+        assert!(after.contains(advice), "{advice}: {after}");
+        assert!(!within.contains(advice), "{advice}: {within}");
     }
 }
 
@@ -125,7 +149,7 @@ fn a_cache_has_no_answer_of_another_type_or_of_a_later_question() {
     let other_type = slow(&[(b'a', A, 1), (b'a', MX, 900), (b'b', A, 1), (b'b', MX, 900)]);
     let asked_later = slow(&[(b'a', A, 900), (b'a', A, 1), (b'b', A, 900), (b'b', A, 1)]);
     let asked_before = slow(&[(b'a', A, 1), (b'a', A, 900), (b'b', A, 1), (b'b', A, 900)]);
-    for advice in ["a local cache", "prefetch"] {
+    for advice in ["a local cache", "rrset-cache-size"] {
         assert!(!other_type.contains(advice), "{other_type}");
         assert!(!asked_later.contains(advice), "{asked_later}");
         assert!(asked_before.contains(advice), "{asked_before}");
@@ -137,8 +161,14 @@ fn a_public_resolver_is_not_the_readers() {
     let queries = [(b'a', A, 900), (b'a', A, 900), (b'a', A, 900)];
     let [private, public] = [RESOLVER, [8, 8, 8, 8]].map(|it| asked(it, &queries));
     let [private, public] = [private, public].map(|it| fixes(&it, Cause::DnsSlow));
-    assert!(private.starts_with("the resolver") && private.contains("prefetch"), "{private}");
-    assert!(public.starts_with("the client's host") && !public.contains("prefetch"), "{public}");
+    assert!(
+        private.starts_with("the resolver") && private.contains("rrset-cache-size"),
+        "{private}"
+    );
+    assert!(
+        public.starts_with("the client's host") && !public.contains("rrset-cache-size"),
+        "{public}"
+    );
 }
 
 #[test]

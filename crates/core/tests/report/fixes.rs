@@ -73,6 +73,7 @@ const NEEDED: &[(Cause, Role, Protocol, &str, &str)] = &[
     (Cause::DnsFailure, Role::Network, Protocol::Dns, "router", "an uplink that works"),
     (Cause::DnsFailure, Role::Resolver, Protocol::Dns, "misread", "accepts EDNS"),
     (Cause::DnsSlow, Role::Resolver, Protocol::Dns, "asked_again_by_client", "`dnsmasq`"),
+    (Cause::DnsSlow, Role::Resolver, Protocol::Dns, "expired", "a longer TTL"),
     (Cause::PathRtt, Role::Network, Protocol::Http2, "granted", "SETTINGS_INITIAL_WINDOW_SIZE"),
     (Cause::PathRtt, Role::Network, Protocol::Postgres, "fetches", "a larger fetch size"),
     (Cause::PathRtt, Role::Network, Protocol::Mysql, "fetches", "a larger fetch size"),
@@ -105,7 +106,8 @@ fn a_fix_that_the_evidence_contradicts_is_absent() {
     for &(cause, role, fact, contradicted, instead) in CONTRADICTED {
         // The fix for idleness needs to know that there was some, and those for new connections that
         // a client made several.
-        let facts = [fact, "after_idle", "reconnects"];
+        // Those for timers need to know that one was the least, and that more was sent above a hole.
+        let facts = [fact, "after_idle", "reconnects", "near_rtt_ns", "sent_above"];
         let with = fixes(cause, role, &facts);
         assert!(!with.contains(contradicted), "{fact}: {with}");
         assert!(with.contains(instead), "{fact}: {with}");
@@ -166,6 +168,33 @@ fn connections_are_to_be_kept_only_where_a_client_made_several() {
         let several = fixes(cause, Role::Network, &["reconnects", "older"]);
         assert!(several.contains("reuse"), "{cause:?}: {several}");
     }
+}
+
+#[test]
+fn a_product_is_its_whole_token() {
+    let fixes = |software: &str| {
+        let mut finding = fixtures::mixture().findings.remove(2);
+        (finding.cause, finding.culprit.role) = (Cause::ServerThink, Role::Server);
+        (finding.software, finding.facts) = (Some(software.into()), Vec::new());
+        let fixes = Phrases::of(&finding, Language::English).fixes;
+        fixes.iter().map(|fix| format!("{}\n", fix.change)).collect::<String>()
+    };
+    let (apache, tomcat) = (fixes("Apache/2.4.57"), fixes("Apache-Coyote/1.1"));
+    assert!(apache.contains("mod_status") && !apache.contains("AccessLogValve"), "{apache}");
+    assert!(tomcat.contains("AccessLogValve") && !tomcat.contains("mod_status"), "{tomcat}");
+    assert!(fixes("BaseHTTP/0.6 Python/3.11.2").contains("profile"), "other software");
+}
+
+#[test]
+fn requests_that_are_under_way_together_are_not_to_be_sent_in_parallel() {
+    for facts in [&["several"][..], &["several", "reconnects"]] {
+        let with = [facts, &["at_once"]].concat();
+        assert!(fixes(Cause::PathRtt, Role::Network, facts).contains("in parallel"));
+        assert!(!fixes(Cause::PathRtt, Role::Network, &with).contains("in parallel"));
+    }
+    let of = |fact| fixes(Cause::PathRtt, Role::Network, &["in_row", fact]);
+    assert!(of("starts").contains("ask for all") && !of("upload").contains("ask for all"));
+    assert!(of("upload").contains("larger requests") && !of("at_once").contains("in parallel"));
 }
 
 #[test]

@@ -72,13 +72,19 @@ pub(in crate::findings) const RESOLVED: &str = "resolved";
 /// Name of the number of look-ups whose server had to ask another one.
 pub(in crate::findings) const FORWARDED: &str = "forwarded";
 
-/// Name of the number of look-ups whose question their server had answered before.
+/// Name of the number of look-ups whose question their server had answered before, so lately that a cache may
+/// have kept the answer.
 pub(in crate::findings) const ASKED_AGAIN: &str = "asked_again";
+
+/// Name of the number of look-ups whose question their server had answered before, longer ago than a cache
+/// may keep the answer.
+pub(in crate::findings) const EXPIRED: &str = "expired";
 
 /// Name of the number of answers that came late because the server had to ask others.
 pub(in crate::findings) const CACHE_MISSES: &str = "cache_misses";
 
-/// Name of the number of look-ups whose question the same client had had answered before.
+/// Name of the number of look-ups whose question the same client had had answered before, so lately that a
+/// cache may have kept the answer.
 pub(in crate::findings) const ASKED_AGAIN_BY_CLIENT: &str = "asked_again_by_client";
 
 /// Adds up how long answers took, and how often the server of `clearest` sent none. A server that

@@ -1,5 +1,6 @@
 //! Nagle's algorithm (RFC 896; RFC 9293 §3.7.4) waiting for a delayed ACK (RFC 9293 §3.8.6.3).
 
+use crate::app::Protocol;
 use crate::findings::causes::server_think::nearer_host;
 use crate::findings::facts::Facts;
 use crate::findings::floors::Case;
@@ -7,10 +8,11 @@ use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::findings::tally::moves::{move_cause, think};
 use crate::findings::tally::{CauseTally, EndpointTally, Holds, Key, Tally};
-use crate::judge::thresholds::{AT_ONCE_PART, HABIT_MIN};
+use crate::judge::thresholds::{AT_ONCE_PART, DELAYED_ACK_MIN_NS, HABIT_MIN};
 use crate::judge::{AckTrigger, Turn};
-use crate::model::{Cause, Fact, Owner, Sighting};
+use crate::model::{Cause, Fact, Owner, Role, Sighting};
 use crate::wire::Side;
+use std::collections::HashSet;
 
 /// Number of holds beyond which chance is negligible, so that it is not computed.
 const COUNTED_MAX: u64 = 1_000;
@@ -31,6 +33,12 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     // The body waits for the server to ask for it (RFC 9110 §10.1.1): header and body cannot leave together.
     if gap.sender == Side::Client && scene.exchange.asked_to_continue {
         proof.add_fact("expectation", Fact::Text("`Expect: 100-continue`".into()));
+    }
+    // Behind CONNECT or an upgrade the messages are those of another protocol (RFC 9110 §9.3.6, §7.8).
+    let framer = &scene.connection.framer;
+    let is_client = gap.sender == Side::Client;
+    if is_client && framer.protocol() == Protocol::Http1 && !framer.is_http() {
+        proof.add_fact("not_http", Fact::Text("no messages of HTTP".into()));
     }
     // A frame of several segments that offload joined ends with a small one, and is not small itself.
     let joined = gap.smss > 0 && u64::from(gap.last.payload_bytes) >= gap.smss;
@@ -54,14 +62,32 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             let from = gap.sender.peer();
             proof.add_frame("ack_with_data", Sighting { frame, time_ns, payload_bytes, from });
         }
-        None => proof.add_ack(gap, "ack"),
+        None => match gap.acks.under_way.filter(|_| gap.released_sooner()) {
+            Some(ack) => proof.add_frame("ack", ack),
+            None => proof.add_ack(gap, "ack"),
+        },
     }
-    let next = if gap.acks.last.is_some() { proof.next_of(gap) } else { "tail_probe" };
+    let next = match gap.acks.last {
+        Some(_) => proof.next_of(gap),
+        None if gap.released_sooner() => "next",
+        None => "tail_probe",
+    };
     proof.add_frame_after(gap, next);
+    let late_ns = gap.acks.last.and_then(|ack| ack.delay_ns);
     if let Some(delay_ns) = scene.ack_delay_ns() {
         proof.add_fact("ack_delay_ns", Fact::Ns(delay_ns));
+    } else if let Some((late_ns, late_handshake_ns)) = late_ns.zip(scene.late_handshake_ns())
+        && late_ns >= DELAYED_ACK_MIN_NS
+        && late_handshake_ns >= late_ns
+    {
+        proof.add_fact("late_ack_ns", Fact::Ns(late_ns));
+        proof.add_fact("late_handshake_ns", Fact::Ns(late_handshake_ns));
     }
-    proof.chance = gap.acks.last.map_or(0.0, |_| gap.chance_of_trigger());
+    proof.chance = match gap.acks.last {
+        Some(_) => gap.chance_of_trigger(),
+        None if gap.released_sooner() => 1.0 / AT_ONCE_PART as f64,
+        None => 0.0,
+    };
     proof.add_fact("flight_bytes", Fact::Bytes(gap.flight.before));
     proof.add_fact("held_bytes", Fact::Bytes(gap.next_len));
     let most = gap.flight.reached;
@@ -69,7 +95,8 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if more_before {
         proof.add_fact("flight_max_bytes", Fact::Bytes(most));
     }
-    proof.rule_out(Cause::ServerThink, "follows_ack", gap.ack_triggered());
+    let follows_ack = gap.ack_triggered() || gap.released_sooner();
+    proof.rule_out(Cause::ServerThink, "follows_ack", follows_ack);
     proof.rule_out(Cause::ReceiveWindow, "window_open", gap.window.was_open(gap.next_segment()));
     proof.rule_out(Cause::DelayedAck, "held_small", gap.next_small());
     proof.rule_out(Cause::CongestionWindow, "cwnd_open", more_before);
@@ -144,17 +171,26 @@ pub(in crate::findings) fn settle(tally: &mut Tally) {
         }
         holds
     };
-    let suspects: Vec<_> = tally
-        .causes
-        .iter()
-        .filter(|(key, _)| key.cause == Cause::NagleDelayedAck)
-        .filter_map(|(key, cause)| {
-            let nagle = tally.endpoints.get(&key.server)?.sender(key.sender).nagle;
+    let of_nagle = || tally.causes.iter().filter(|(key, _)| key.cause == Cause::NagleDelayedAck);
+    let sums = |key: &Key| tally.endpoints.get(&key.server).map(|it| it.sender(key.sender).nagle);
+    // A client's program sends to each server of a service alike.
+    let service = |key: &Key| (key.culprit.endpoint, key.server.port);
+    let proven: HashSet<_> = of_nagle()
+        .filter(|(key, _)| key.culprit.role == Role::Client)
+        .filter(|(key, _)| {
             let holds = held(key);
+            holds.count >= HABIT_MIN.into() && sums(key).is_some_and(|it| !it.refutes(&holds))
+        })
+        .map(|(key, _)| service(key))
+        .collect();
+    let suspects: Vec<_> = of_nagle()
+        .filter_map(|(key, cause)| {
+            let (nagle, holds) = (sums(key)?, held(key));
+            let is_proven = nagle.refuted == 0 && proven.contains(&service(key));
             let waits = cause.late_ack_waits == cause.exchanges
                 && nagle.paused == 0
                 && !nagle.are_chance(&holds);
-            nagle.refutes(&holds).then(|| (key.clone(), waits))
+            (nagle.refutes(&holds) && !is_proven).then(|| (key.clone(), waits))
         })
         .collect();
     for (key, waits) in suspects {

@@ -9,7 +9,7 @@ use crate::findings::proof::Proof;
 use crate::findings::tally::{EndpointTally, RoundTrips, Sample, Tally};
 use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Cause, Fact, Finding, Owner, RuledOut};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 
 /// Kind of the requests for the next rows of a result.
 const FETCH: &str = "FETCH";
@@ -69,6 +69,11 @@ fn facts(finding: &mut Finding, server: Endpoint, endpoint: &EndpointTally, _: &
     if trips.granted > 0 {
         facts.insert("granted", Fact::Count(trips.granted));
         facts.extend(granter(server, finding.lost_ns, trips.granted_ns));
+    }
+    facts.extend(endpoint.under_way.at_once().map(|most| ("at_once", Fact::Count(most))));
+    let [of_client, of_server] = Side::ALL.map(|side| endpoint.sender(side).bytes);
+    if of_client > of_server {
+        facts.insert("upload", Fact::Bytes(of_client));
     }
     // Most exchanges ask for the next rows of one result.
     let fetches = endpoint.kinds.iter().filter(|(kind, _)| &***kind == FETCH);

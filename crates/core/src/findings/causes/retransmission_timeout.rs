@@ -10,7 +10,9 @@ use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key, LOST_SECOND, has_lost_second};
 use crate::judge::may_be_probe;
-use crate::judge::thresholds::{ALIKE_PART, RTO_INITIAL_NS};
+use crate::judge::thresholds::{
+    ALIKE_PART, HOST_DELAY_MAX_NS, LINUX_RTO_MIN_NS, RTO_INITIAL_NS, RTO_INITIAL_OLDER_NS,
+};
 use crate::model::{Cause, Culprit, Fact, Outcome, Role};
 use crate::tcp::Connection;
 use crate::wire::Side;
@@ -53,6 +55,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         if is_initial(scene, rto_ns) {
             proof.add_fact("initial_timer", Fact::Text("the initial one".into()));
         }
+        add_timer(scene, rto_ns, proof);
     }
     if scene.sender().una_seen_ns < gap.start_ns && !scene.exchange.response_seen {
         proof.add_fact("unrepaired", Fact::Text("nothing was acknowledged any more".into()));
@@ -107,12 +110,57 @@ fn is_initial(scene: &Scene<'_>, rto_ns: u64) -> bool {
         && rto_ns >= RTO_INITIAL_NS - RTO_INITIAL_NS / ALIKE_PART
 }
 
+/// Adds what is known of a timer of `rto_ns`: that it was the least one, on a path that is shorter than the
+/// delays of hosts, or the initial one of an older TCP, which takes no sample from the handshake: RFC 6298 §2
+/// gives a shorter one.
+fn add_timer(scene: &Scene<'_>, rto_ns: u64, proof: &mut Proof) {
+    let base_ns = scene.gap().rtt.base_ns;
+    let least_ns = LINUX_RTO_MIN_NS + base_ns;
+    let is_least = rto_ns <= least_ns + least_ns / ALIKE_PART;
+    if is_least && (1..=HOST_DELAY_MAX_NS).contains(&base_ns) {
+        proof.add_fact("near_rtt_ns", Fact::Ns(base_ns));
+    }
+    let Some(sample_ns) = first_sample_ns(scene) else { return };
+    let computed_ns = RTO_INITIAL_NS.max(3 * sample_ns);
+    let older_ns = RTO_INITIAL_OLDER_NS + RTO_INITIAL_OLDER_NS / ALIKE_PART;
+    if (computed_ns + computed_ns / ALIKE_PART..=older_ns).contains(&rto_ns) {
+        proof.add_fact("sample_rtt_ns", Fact::Ns(sample_ns));
+        proof.add_fact("rto_computed_ns", Fact::Ns(computed_ns));
+        proof.add_fact("rto_host", Fact::Text(HOSTS[scene.gap().sender as usize].into()));
+    }
+}
+
+/// Returns the round trip that the handshake showed to the client, ns, if it was its only sample when it sent
+/// what was lost, its first data, for the first time (RFC 6298 §2.2).
+fn first_sample_ns(scene: &Scene<'_>) -> Option<u64> {
+    let Scene { connection, exchange, chain } = scene;
+    let setup = &connection.setup;
+    let is_first = chain.gap.sender == Side::Client
+        && connection.totals.exchanges <= 1
+        && chain.count == 1
+        && !chain.gap.losses.missing.any()
+        && chain.gap.repair.original.is_some_and(|it| it.frame == exchange.first.frame);
+    let is_clean = is_first && (setup.syns, setup.syn_acks) == (1, 1);
+    let ends_ns = setup.syn_first_ns().zip(setup.established_ns()).filter(|_| is_clean);
+    ends_ns.map(|(syn_ns, ack_ns)| ack_ns.saturating_sub(syn_ns))
+}
+
 /// Counts the losses of the last segment of a message, and those behind the capture.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     repair::add_up(scene, shown);
     shown.add(UNHEARD, (scene.exchange.outcome == Outcome::Unacknowledged).into());
     // A wait that turned out to be none is no longer counted.
-    shown.add("tail", scene.chain.tails.min(scene.chain.count).into());
+    let tails = scene.chain.tails.min(scene.chain.count);
+    shown.add("tail", tails.into());
+    // Only what arrives above a hole shows it (RFC 2018 §4). A probe for the tail of several segments leaves
+    // before the timer, and one for a single segment does not (RFC 8985 §7.2).
+    let gap = scene.gap();
+    if gap.repair.is_retransmission() {
+        shown.add("sent_above", (scene.chain.count - tails).into());
+    }
+    if gap.repair.tail && gap.flight.first > gap.next_len {
+        shown.add("flight_tails", tails.into());
+    }
     shown.add(LOST_SECOND, has_lost_second(scene.connection).into());
     let repair = &scene.gap().repair;
     shown.add(FIRST_SEEN, (repair.unseen && repair.original.is_none()).into());

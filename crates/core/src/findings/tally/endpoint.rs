@@ -12,6 +12,7 @@ mod round_trips;
 mod samples;
 mod sender;
 mod set_ups;
+mod under_way;
 mod window_limits;
 
 pub use clients::Clients;
@@ -23,6 +24,7 @@ pub use round_trips::RoundTrips;
 pub use samples::{Sample, Samples};
 pub use sender::SenderTally;
 pub use set_ups::SetUps;
+pub use under_way::UnderWay;
 
 use crate::app::Label;
 use crate::findings::tally::{Rows, Tails, Waits};
@@ -65,6 +67,8 @@ pub struct EndpointTally {
     pub tails: Tails,
     /// Exchanges that followed each other back to back.
     pub rows: Rows,
+    /// The earliest exchanges that took long, which show whether clients have several under way at a time.
+    pub under_way: UnderWay,
 }
 
 /// Returns whether `exchange` was not delayed by a queue, and one before it on its connection was.
@@ -211,5 +215,6 @@ impl EndpointTally {
         self.waits.merge(&other.waits);
         self.tails.merge(other.tails);
         self.rows.merge(&other.rows);
+        self.under_way.merge(&other.under_way);
     }
 }

@@ -1,6 +1,7 @@
 //! ACKs that took effect at the sender in a gap.
 
 use crate::capture::FrameId;
+use crate::model::Sighting;
 
 /// The last ACK in a gap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,9 +56,9 @@ pub struct Acks {
     pub left_within_ns: Option<u64>,
     /// An ACK that passed the vantage in the gap was lost on its way to the sender.
     pub lost: bool,
-    /// An ACK of all data in flight passed the vantage at least half a round trip before the end of the
-    /// gap. By the least round trip so far it had not arrived.
-    pub under_way: bool,
+    /// The ACK of all data in flight that passed the vantage at least half a round trip before the end of
+    /// the gap, if by the least round trip so far it had not arrived.
+    pub under_way: Option<Sighting>,
     /// More full segments are unacknowledged than a receiver leaves so (RFC 9293 §3.8.6.3), and no ACK
     /// without data is in the capture of the connection.
     pub uncaptured: bool,

@@ -199,7 +199,8 @@ impl Knowledge<'_> {
         let is_due = sender.space.flight() > FEW_SEGMENTS * sender.sizes.smss();
         let uncaptured = last.is_none() && is_due && !self.pure_acks;
         let at_last_ns = end_ns.saturating_sub(self.path.rtt_ns(side) / 2);
-        let under_way = last.is_none() && sender.pending.covers(sender.space.nxt, at_last_ns);
+        let under_way = sender.pending.of(sender.space.nxt, at_last_ns).filter(|_| last.is_none());
+        let under_way = under_way.map(|ack| ack.sighting(side.peer()));
         Acks { last, queued_ns, under_way, uncaptured, ..since.acks }
     }
 

@@ -36,7 +36,8 @@ pub(super) fn learn(gap: &Gap, slices: &Slices, by: Settling<'_>, cold: &mut Col
         sender.history_mut().nagle.evidence.pauses += 1;
     }
     let nagle = &mut sender.history_mut().nagle.evidence;
-    let (wait_ns, after_ns) = (gap.len_ns(), gap.sent_after_ack_ns());
+    let after_ns = if gap.released_sooner() { 0 } else { gap.sent_after_ack_ns() };
+    let wait_ns = gap.len_ns();
     if gap.continues_after_ack() {
         nagle.note_miss(wait_ns, after_ns, gap.continues_shortly_after_ack());
     } else if owned_by(Cause::NagleDelayedAck) || gap.continues_with_ack() {

@@ -37,6 +37,9 @@ pub struct RoundTrips {
     pub granted_ns: [u64; 2],
     /// Number of exchanges without a queueing delay after another on their connection that had one.
     pub drained: u64,
+    /// Most by which a packet of a connection was on its way for a shorter time than an earlier one of its
+    /// sender, ns, as timestamps show.
+    pub fell_ns: u64,
     /// Time by which the path became permanently longer than its base, ns: the sum over all
     /// exchanges, and the median.
     pub longer_ns: [u64; 2],
@@ -50,6 +53,8 @@ impl RoundTrips {
             self.bound_leg(path.rtt_ns(Side::Server));
         }
         connection.cold.acked_within_ns().into_iter().for_each(|ns| self.bound_leg(ns));
+        let fell_ns = connection.senders.iter().map(|sender| sender.clock.fell_ns()).max();
+        self.fell_ns = self.fell_ns.max(fell_ns.unwrap_or(0));
         self.nearer += u64::from(connection.view().is_acknowledged_nearer());
         let beyond_ns = connection.view().beyond_nearer_ns();
         self.perhaps_nearer += u64::from(beyond_ns.is_some());
@@ -116,6 +121,7 @@ impl RoundTrips {
             *mine_ns += theirs_ns;
         }
         self.drained += other.drained;
+        self.fell_ns = self.fell_ns.max(other.fell_ns);
     }
 }
 

@@ -13,6 +13,8 @@ use crate::wire::Side;
 /// Sums of the events at the senders of one side of an endpoint's connections.
 #[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub struct SenderTally {
+    /// Payload that the connections carried, each byte once.
+    pub bytes: u64,
     /// Bottleneck rates of the connections, bytes per second.
     pub rates: Histogram,
     /// Bytes of the transfers with such a rate.
@@ -37,6 +39,7 @@ impl SenderTally {
     /// Counts the events at the sender of `side`.
     pub(super) fn connection(&mut self, connection: &Connection, side: Side) {
         let sender = &connection.senders[side];
+        self.bytes = self.bytes.saturating_add(sender.volume.unique_bytes);
         if !sender.is_troubled() && sender.bulk.is_none() {
             // No such event occurred.
             return;
@@ -64,6 +67,7 @@ impl SenderTally {
 
     /// Adds all of `other`.
     pub(super) fn merge(&mut self, other: &Self) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
         self.rates.merge(&other.rates);
         self.rated_bytes = self.rated_bytes.saturating_add(other.rated_bytes);
         self.nagle.merge(&other.nagle);
