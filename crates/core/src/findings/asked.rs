@@ -8,6 +8,7 @@ use crate::findings::proof::Shown;
 use crate::judge::thresholds::AT_ONCE_PART;
 use crate::wire::Endpoint;
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Hash of a name, and a type.
 type Question = (u64, u16);
@@ -18,15 +19,20 @@ const S: u64 = 1_000_000_000;
 /// The first answer to each question, and how soon each server gave such answers.
 #[derive(Default)]
 pub(super) struct FirstAnswers {
-    /// Time of the first answer by name server, ns.
-    by_server: HashMap<(Endpoint, Question), u64>,
+    /// Times of each question of a server.
+    by_server: HashMap<(Endpoint, Question), Times>,
     /// How long the answers to each question of a server, and of a client, may be kept.
-    kept_by_server: HashMap<(Endpoint, Question), Kept>,
-    kept_by_client: HashMap<([u8; 16], Question), Kept>,
-    /// Times of each question of a server and its answer, ns.
-    all: HashMap<(Endpoint, Question), Vec<(u64, u64)>>,
+    kept: Kept,
     /// Median time that each server took for those first answers that were quick, ns.
     first_ns: HashMap<Endpoint, u64>,
+}
+
+/// The times of one question of a server.
+struct Times {
+    /// That of the first answer, ns.
+    first_ns: u64,
+    /// Those of each time that it was asked, and of the answer to that, ns.
+    all: Vec<(u64, u64)>,
 }
 
 impl FirstAnswers {
@@ -36,18 +42,16 @@ impl FirstAnswers {
             for query in lookup.last_step().filter(|query| query.is_conclusive()) {
                 let Some(answered_ns) = query.answered_ns else { continue };
                 let question = (lookup.digest, query.qtype);
-                let server = asked.by_server.entry((query.server, question));
-                let first_ns = server.or_insert(answered_ns);
-                *first_ns = answered_ns.min(*first_ns);
-                let all = asked.all.entry((query.server, question)).or_default();
-                all.push((query.sent_ns, answered_ns));
-                let kept = (answered_ns, query.ttl_s);
-                asked.kept_by_server.entry((query.server, question)).or_default().add(kept);
-                asked.kept_by_client.entry((lookup.client, question)).or_default().add(kept);
+                let times = asked.by_server.entry((query.server, question));
+                let times =
+                    times.or_insert_with(|| Times { first_ns: answered_ns, all: Vec::new() });
+                times.first_ns = answered_ns.min(times.first_ns);
+                times.all.push((query.sent_ns, answered_ns));
+                asked.kept.add(digest_of(&query.server, question), answered_ns, query.ttl_s);
+                asked.kept.add(digest_of(&lookup.client, question), answered_ns, query.ttl_s);
             }
         }
-        asked.kept_by_server.values_mut().for_each(Kept::settle);
-        asked.kept_by_client.values_mut().for_each(Kept::settle);
+        asked.kept.settle();
         let mut quick: HashMap<Endpoint, Vec<u64>> = HashMap::new();
         for lookup in lookups {
             for query in lookup.last_step().filter(|query| query.is_conclusive()) {
@@ -89,15 +93,15 @@ impl FirstAnswers {
     /// Returns whether the server of `query`, one of `lookup`, had answered this question before, and may
     /// have kept that answer until then. Once the answer has expired, it has to ask others again.
     fn is_known_to_server(&self, lookup: &Lookup, query: &Query) -> bool {
-        let first_ns = self.by_server.get(&(query.server, (lookup.digest, query.qtype)));
-        let is_known = first_ns.is_some_and(|&first_ns| first_ns <= query.sent_ns);
+        let times = self.by_server.get(&(query.server, (lookup.digest, query.qtype)));
+        let is_known = times.is_some_and(|times| times.first_ns <= query.sent_ns);
         is_known && self.at_server(lookup, query) != Some(Age::Expired)
     }
 
     /// Returns what a cache of the server of `query`, one of `lookup`, had of the question.
     fn at_server(&self, lookup: &Lookup, query: &Query) -> Option<Age> {
-        let kept = self.kept_by_server.get(&(query.server, (lookup.digest, query.qtype)));
-        kept?.age(query.sent_ns)
+        let question = digest_of(&query.server, (lookup.digest, query.qtype));
+        self.kept.age(question, query.sent_ns)
     }
 
     /// Returns whether the server of `query`, one of `lookup`, had to ask others: the same question, asked
@@ -105,8 +109,8 @@ impl FirstAnswers {
     /// server does not go in that time.
     fn is_cache_miss(&self, lookup: &Lookup, query: &Query) -> bool {
         let Some(answered_ns) = query.answered_ns else { return false };
-        let all = self.all.get(&(query.server, (lookup.digest, query.qtype)));
-        all.is_some_and(|all| is_quick_right_after(all, (query.sent_ns, answered_ns)))
+        let times = self.by_server.get(&(query.server, (lookup.digest, query.qtype)));
+        times.is_some_and(|it| is_quick_right_after(&it.all, (query.sent_ns, answered_ns)))
     }
 
     /// Adds up whether the question of `query`, one of `lookup`, had been answered before, and whether a
@@ -116,8 +120,8 @@ impl FirstAnswers {
         shown.add(lookup::ASKED_AGAIN, u64::from(at_server == Some(Age::Valid)));
         shown.add(lookup::EXPIRED, u64::from(at_server == Some(Age::Expired)));
         shown.add(lookup::CACHE_MISSES, u64::from(self.is_cache_miss(lookup, query)));
-        let kept = self.kept_by_client.get(&(lookup.client, (lookup.digest, query.qtype)));
-        let is_valid = kept.and_then(|it| it.age(query.sent_ns)) == Some(Age::Valid);
+        let question = digest_of(&lookup.client, (lookup.digest, query.qtype));
+        let is_valid = self.kept.age(question, query.sent_ns) == Some(Age::Valid);
         shown.add(lookup::ASKED_AGAIN_BY_CLIENT, u64::from(is_valid));
     }
 }
@@ -131,36 +135,46 @@ enum Age {
     Expired,
 }
 
-/// How long a cache may keep the answers to one question.
+/// Returns the hash of a question and the host that is asked, or asks.
+fn digest_of(host: &impl Hash, question: Question) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (host, question).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// How long a cache may keep the answers to each question of a host.
 #[derive(Default)]
 struct Kept {
-    /// When each answer came, and until when one of these may be kept, ns; once it is settled in the order of
-    /// the answers, each with the latest end so far.
-    until_ns: Vec<(u64, u64)>,
+    /// The question's hash, when each answer came, and until when one of these may be kept, ns; once they are
+    /// settled in this order, each with the latest end so far of its question.
+    until_ns: Vec<(u64, u64, u64)>,
 }
 
 impl Kept {
-    /// Adds an answer by its time, ns, and its TTL, s, if that is known.
-    fn add(&mut self, (answered_ns, ttl_s): (u64, Option<u32>)) {
+    /// Adds an answer to `question` by its time, ns, and its TTL, s, if that is known.
+    fn add(&mut self, question: u64, answered_ns: u64, ttl_s: Option<u32>) {
         let Some(ttl_s) = ttl_s else { return };
         let ttl_ns = u64::from(ttl_s) * S;
-        self.until_ns.push((answered_ns, answered_ns.saturating_add(ttl_ns)));
+        self.until_ns.push((question, answered_ns, answered_ns.saturating_add(ttl_ns)));
     }
 
     fn settle(&mut self) {
         self.until_ns.sort_unstable();
-        let mut latest_ns = 0;
-        for (_, until_ns) in &mut self.until_ns {
-            latest_ns = latest_ns.max(*until_ns);
-            *until_ns = latest_ns;
+        let mut latest = (0, 0);
+        for (question, _, until_ns) in &mut self.until_ns {
+            let of_question = if latest.0 == *question { latest.1 } else { 0 };
+            *until_ns = of_question.max(*until_ns);
+            latest = (*question, *until_ns);
         }
     }
 
-    /// Returns what had become at `at_ns` of the answers before; `None` if no TTL of one is known.
-    fn age(&self, at_ns: u64) -> Option<Age> {
-        let before = self.until_ns.partition_point(|&(answered_ns, _)| answered_ns <= at_ns);
-        let (_, until_ns) = *self.until_ns.get(before.checked_sub(1)?)?;
-        Some(if at_ns < until_ns { Age::Valid } else { Age::Expired })
+    /// Returns what had become at `at_ns` of the answers to `question` before; `None` if no TTL of one is known.
+    fn age(&self, question: u64, at_ns: u64) -> Option<Age> {
+        let is_before = |&(of, answered_ns, _): &_| (of, answered_ns) <= (question, at_ns);
+        let before = self.until_ns.partition_point(is_before);
+        let (of, _, until_ns) = *self.until_ns.get(before.checked_sub(1)?)?;
+        let age = if at_ns < until_ns { Age::Valid } else { Age::Expired };
+        (of == question).then_some(age)
     }
 }
 
@@ -192,9 +206,10 @@ mod tests {
     fn an_answer_is_kept_until_its_ttl_has_passed() {
         let mut kept = Kept::default();
         let answers = [(9 * S, Some(1)), (2 * S, Some(4)), (3 * S, Some(1)), (20 * S, None)];
-        answers.into_iter().for_each(|answer| kept.add(answer));
+        answers.into_iter().for_each(|(at_ns, ttl_s)| kept.add(7, at_ns, ttl_s));
+        kept.add(6, S, Some(100));
         kept.settle();
-        let ages = [S, 2 * S, 6 * S - 1, 6 * S, 9 * S, 21 * S].map(|at_ns| kept.age(at_ns));
+        let ages = [S, 2 * S, 6 * S - 1, 6 * S, 9 * S, 21 * S].map(|at_ns| kept.age(7, at_ns));
         let [valid, expired] = [Some(Age::Valid), Some(Age::Expired)];
         assert_eq!(ages, [None, valid, valid, expired, valid, expired]);
     }

@@ -103,13 +103,16 @@ pub fn verify(report: &Report, finding: &Finding) -> String {
     if report.watched.is_some() {
         return watch_again(&what);
     }
-    let capture = format!("sudo timeout 60 tcpdump -i any -w after.pcap {}", quoted(&what));
+    // A capture filter sees only the outer headers of a tunnel.
+    let is_tunnelled = report.observations.iter().any(|it| it.id == "tunnels");
+    let chosen = if is_tunnelled { String::new() } else { format!(" {}", quoted(&what)) };
+    let capture = format!("sudo timeout 60 tcpdump -i any -w after.pcap{chosen}");
     // If nothing was answered, there is no latency to compare.
     if finding.affected.of_exchanges == 0 {
         return format!("{capture}; tcpwhy after.pcap --filter 'cause {}'", finding.cause.id());
     }
     // The first capture may contain other traffic than the capture made after the change.
-    let is_narrow = report.endpoints.len() > 1 || !report.asked.options.is_empty();
+    let is_narrow = is_tunnelled || report.endpoints.len() > 1 || !report.asked.options.is_empty();
     let filter = match what.as_str() {
         what if is_narrow && what.starts_with("host ") => format!(" --filter {}", quoted(what)),
         _ => String::new(),
@@ -287,6 +290,8 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Culprit, Observation};
+    use std::net::SocketAddr;
 
     #[test]
     fn names_are_quoted_where_a_shell_would_split_or_expand_them() {
@@ -295,6 +300,25 @@ mod tests {
         assert_eq!(quoted("$(x)"), "'$(x)'");
         assert_eq!(quoted("it's"), "'it'\\''s'");
         assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn what_is_in_a_tunnel_is_chosen_when_the_capture_is_read() {
+        let server: SocketAddr = "10.0.0.2:80".parse().expect("an address");
+        let culprit = Culprit { role: Role::Server, endpoint: server.into() };
+        let mut finding = Finding::of_cause(Cause::ServerThink, culprit);
+        (finding.affected.of_exchanges, finding.evidence_flow) =
+            (1, Some((server.into(), server.into())));
+        let asked = Invocation { files: vec!["a.pcap".into()], ..Invocation::default() };
+        let mut report = Report { asked, ..Report::default() };
+        let plain = verify(&report, &finding);
+        assert!(plain.contains("-w after.pcap 'host 10.0.0.2"), "{plain}");
+        assert!(plain.ends_with("tcpwhy compare a.pcap after.pcap"), "{plain}");
+        let (facts, frames) = (Vec::new(), Vec::new());
+        report.observations = vec![Observation { id: "tunnels", facts, frames }];
+        let tunnelled = verify(&report, &finding);
+        assert!(tunnelled.contains("-w after.pcap; tcpwhy compare"), "{tunnelled}");
+        assert!(tunnelled.contains("after.pcap --filter 'host 10.0.0.2"), "{tunnelled}");
     }
 
     #[test]

@@ -9,8 +9,9 @@ const TABLES: [&str; 7] =
     ["HashMap<", "BTreeMap<", "BTreeSet<", "VecDeque<", "HashSet<", "HashTable<", "Queue<"];
 
 /// Files of tables and bounds, with the generator of [`crate::all`] that fills them.
-const FILLED: [(&str, &str); 75] = [
+const FILLED: [(&str, &str); 76] = [
     ("app/calls.rs", "modbus: calls (client)"),
+    ("app/dialogue.rs", "smtp: commands (client)"),
     ("app/exchanges.rs", "http: requests, none answered"),
     ("app/flow_control.rs", "http2: grants (client)"),
     ("app/frames.rs", "websocket: requests, then responses"),

@@ -42,6 +42,11 @@ fn dialogues(protocol: Protocol) -> Vec<Dialogue> {
                 ],
                 ..plain("memcached", 11211, b"get a\r\n", b"END\r\n")
             },
+            Dialogue {
+                begin: vec![(Server, b"220 mail.example.org ESMTP\r\n".to_vec())],
+                more: vec![client("commands", b"NOOP\r\n"), server("replies", b"250 ok\r\n")],
+                ..plain("smtp", 25, b"NOOP\r\n", b"250 ok\r\n")
+            },
         ],
         Protocol::Http1 => vec![
             Dialogue {

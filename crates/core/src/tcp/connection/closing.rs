@@ -164,8 +164,10 @@ impl Connection {
         self.resume();
         if side == Side::Client {
             let asks_at_once = self.timeline.asks_at_once();
+            // Its RST may only answer what came after it had closed.
+            let closed_ns = self.cold.ending().client_closed_ns();
             self.timeline.exchanges.drop_unanswered_last_message(
-                reset.time_ns,
+                closed_ns.map_or(reset.time_ns, |closed_ns| closed_ns.min(reset.time_ns)),
                 self.path.base_rtt_ns(),
                 asks_at_once,
             );
