@@ -250,12 +250,14 @@ impl Score {
         self
     }
 
-    /// Requires the bars that concern named causes, and of times only the shares that a watch gives to parts
-    /// of the server's time.
+    /// Requires the bars that concern named causes, and adds the shares that a watch gives to parts of the
+    /// server's time. These are not required: a knob may cost more than one part, as a handler that computes
+    /// costs its own request, too.
     pub fn requires_what_is_watched(self) -> Self {
         let mut score = self.requires_names_only();
         let nearly = score.totals.last().and_then(|all| all.lost.nearly);
-        score.bars.push(Bar::at_least("shares of the server's parts", WATCHED_MIN, nearly));
+        let shares = Bar::at_least("shares of the server's parts", WATCHED_MIN, nearly);
+        score.bars.push(Bar { required: false, ..shares });
         score
     }
 
