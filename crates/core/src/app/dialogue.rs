@@ -185,9 +185,9 @@ impl Dialogue {
         (is_tag && is_known).then(|| Box::new(amid))
     }
 
-    /// Returns the bytes of heap memory in use.
-    pub fn heap_bytes(&self) -> usize {
-        self.earlier.heap_bytes()
+    /// Returns the bytes of memory in use.
+    pub fn bytes(&self) -> usize {
+        size_of_val(self) + self.earlier.heap_bytes()
     }
 
     /// Returns whether replies are numbered, so that each ends with its last line.

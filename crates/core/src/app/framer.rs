@@ -14,7 +14,7 @@ use super::known::KnownHeaders;
 use super::machine::Machine;
 use super::mark::Mark;
 use super::protocol::Protocol;
-use super::sniff::{Hint, Sniffer, asks_nothing, opens_flow, proxy_header};
+use super::sniff::{Hint, Sniffer, asks_nothing, proxy_header};
 use super::tls::{self, Opening};
 use super::{calls, memcached};
 use crate::wire::{BySide, Side};
@@ -124,8 +124,7 @@ impl Framer {
     /// Returns the bytes of heap memory in use, without parts of messages that are being assembled,
     /// whose size is bounded.
     pub fn heap_bytes(&self) -> usize {
-        let dialogue = self.dialogue.as_ref();
-        let dialogue = dialogue.map_or(0, |it| size_of_val(&**it) + it.heap_bytes());
+        let dialogue = self.dialogue.as_ref().map_or(0, |it| it.bytes());
         self.machine.heap_bytes() + self.exchanges.heap_bytes() + dialogue
     }
 
@@ -390,8 +389,7 @@ impl Framer {
             self.exchanges.set_aside = true;
             return;
         }
-        let replies = self.dialogue.as_ref().is_some_and(|it| it.is_replying());
-        self.exchanges.set_amid_reply(from == Side::Server && replies);
+        self.exchanges.set_amid_reply(from == Side::Server && self.is_replying());
         let said = self.listen(from, bytes, missing, !begun);
         self.run(from, bytes, missing, None, known, on);
         self.mark_said(bytes, said, known, on);
@@ -438,10 +436,7 @@ impl Framer {
                     self.skip[side] = header;
                     continue;
                 }
-                Machine::Turns
-                    if may_sniff && asks_nothing(feed.rest())
-                        || self.last.is_none() && opens_flow(feed.rest()) =>
-                {
+                Machine::Turns if may_sniff && asks_nothing(feed.rest(), self.last.is_none()) => {
                     self.machine = Machine::Aside;
                     continue;
                 }

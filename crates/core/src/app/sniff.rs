@@ -148,22 +148,23 @@ pub(super) fn proxy_header(bytes: &[u8]) -> Option<u64> {
 
 /// Returns whether `bytes` begin a message of a protocol without requests. Each side of BGP sends
 /// routes and keep-alives when it has some, or when its own timer expires; its messages begin with a
-/// marker of ones, a length and a type (RFC 4271 §4, RFC 2918).
-pub(super) fn asks_nothing(bytes: &[u8]) -> bool {
+/// marker of ones, a length and a type (RFC 4271 §4, RFC 2918). A connection of OpenFlow shows it only in its
+/// first bytes (`is_first`).
+pub(super) fn asks_nothing(bytes: &[u8], is_first: bool) -> bool {
     const MARKER: [u8; 16] = [0xff; 16];
     const HEADER_BYTES: u16 = 19;
     match bytes.strip_prefix(&MARKER) {
         Some([high, low, kind, ..]) => {
             u16::from_be_bytes([*high, *low]) >= HEADER_BYTES && (1..=5).contains(kind)
         }
-        _ => false,
+        _ => is_first && opens_flow(bytes),
     }
 }
 
 /// Returns whether `bytes`, the first of a connection, begin with a hello of OpenFlow, in which a switch connects
 /// and the controller asks it; what a switch sends unasked are events and heartbeats. A hello is of a version,
 /// and without content or with the bitmap of versions (OpenFlow 1.3.1 §6.3.1, §A.1, §A.5.1).
-pub(super) fn opens_flow(bytes: &[u8]) -> bool {
+fn opens_flow(bytes: &[u8]) -> bool {
     match bytes {
         [1..=6, 0, 0, 8, _, _, _, _] => true,
         [1..=6, 0, 0, 16, _, _, _, _, 0, 1, 0, 8, _, _, _, _] => true,

@@ -276,8 +276,8 @@ impl fmt::Display for Problem {
             ),
             Self::Repeated { frames: 1, first_frame } => write!(
                 f,
-                "holds its first frame again: #{first_frame} has the same bytes and the same time, and was \
-                 left out"
+                "holds a frame of its beginning again: #{first_frame} has the bytes and the time of an \
+                 earlier one, and was left out"
             ),
             Self::Repeated { frames, first_frame } => write!(
                 f,

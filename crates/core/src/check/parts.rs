@@ -155,18 +155,13 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
             holds(ends(seg) || seg.len > 0, "neither closes nor carries data")
         },
         (_, "end") => |case, _, index| holds(ends(case.seg(index)?), "does not end the connection"),
-        (_, "flight_end")
+        (_, "flight_end" | "pause")
             if cause.is_of_server_time() || matches!(cause, C::ClientThink | C::TlsHandshake) =>
         {
             is_of_the_talk
         }
-        // A watch moves a server's time to the queue of its interface.
-        (_, "pause")
-            if cause.is_of_server_time()
-                || matches!(cause, C::ClientThink | C::TlsHandshake | C::Bufferbloat) =>
-        {
-            is_of_the_talk
-        }
+        // A watch may move a server's time to the queue of its interface.
+        (C::Bufferbloat, "pause") => is_of_the_talk,
         (C::Bandwidth, "last") => |case, _, index| {
             let seg = case.seg(index)?;
             holds(seg.takes_space() || ends(seg), "carries nothing, and ends nothing")?;

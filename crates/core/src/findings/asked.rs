@@ -126,7 +126,7 @@ impl FirstAnswers {
     }
 }
 
-/// What became of an earlier answer in a cache.
+/// Whether a cache may still have an earlier answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Age {
     /// Its TTL had not passed.

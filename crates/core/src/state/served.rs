@@ -50,7 +50,7 @@ pub enum Part {
     Receive,
     /// Written, and held by TCP: the peer's window, the congestion window, Nagle's algorithm.
     Unsent,
-    /// Sent by TCP, in the queue of the interface: its queueing discipline, or its driver's.
+    /// Sent by TCP, in the queueing discipline of the interface, until the interface's driver takes it.
     Queue,
 }
 

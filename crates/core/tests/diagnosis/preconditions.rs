@@ -33,6 +33,7 @@ const SHOWN_ELSEWHERE: &[&str] = &[
     "?several",
     "?fetches",
     "!workers",
+    "!interface_wait_ns",
 ];
 
 /// Returns whether `finding` has what `term` of a precondition asks for. Names of software are not looked
@@ -101,7 +102,6 @@ fn each_fix_with_a_precondition_is_withheld_where_a_trace_contradicts_it() {
 const ALWAYS: &[(Cause, usize, &str)] = &[
     (Cause::AcceptQueueOverflow, 2, "a full queue is emptied sooner, or is longer"),
     (Cause::Bandwidth, 1, "fewer bytes take less time at any rate"),
-    (Cause::Bufferbloat, 2, "the queue is the cause, at the bottleneck or by its sender"),
     (Cause::ClientThink, 1, "the pause is the client's"),
     (Cause::CongestionWindow, 2, "the window was cut by losses, and recovers once each round trip"),
     (Cause::ConntrackFull, 4, "the table's limit was read from the host"),

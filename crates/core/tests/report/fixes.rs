@@ -62,6 +62,13 @@ const CONTRADICTED: &[(Cause, Role, &str, &str, &str)] = &[
     (Cause::Refused, Role::Server, "loopback", "load balancer", "before its clients"),
     (Cause::Http2FlowControl, Role::Server, "unread", "twice the bandwidth", "read without pause"),
     (Cause::DnsSlow, Role::Resolver, "public_resolver", "check its load", "authoritative"),
+    (
+        Cause::Bufferbloat,
+        Role::Network,
+        "interface_wait_ns",
+        "bbr",
+        "the interface of the server's host",
+    ),
     (Cause::TlsHandshake, Role::Server, "all_resumed", "session tickets that", "reuse connections"),
 ];
 

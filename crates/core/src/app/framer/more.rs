@@ -68,7 +68,7 @@ impl Framer {
                 Protocol::Tls => false,
                 _ => true,
             }
-            && !(self.hunting && (is_keepalive(from, bytes) || asks_nothing(bytes)))
+            && !(self.hunting && (is_keepalive(from, bytes) || asks_nothing(bytes, false)))
     }
 }
 

@@ -121,6 +121,11 @@ impl Framer {
         self.spoken_by().dialogue.as_ref().is_some_and(|it| it.awaits_reply())
     }
 
+    /// Returns whether the server is in the midst of a numbered reply.
+    pub(super) fn is_replying(&self) -> bool {
+        self.dialogue.as_ref().is_some_and(|it| it.is_replying())
+    }
+
     /// Follows commands and replies. Returns what they say, each with the number of bytes before it.
     /// The bytes may be the first of the connection (`is_first`).
     pub(super) fn listen(

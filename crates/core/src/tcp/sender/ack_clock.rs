@@ -305,7 +305,8 @@ impl Sender {
             let (space, was_calm) = (self.space, self.history.is_none());
             let history = self.history_mut();
             history.hear(segment, una, &space, was_calm);
-            // Beyond the repetitions that were captured, the network made the copy.
+            // A D-SACK beyond the repetitions that were captured reports none of them: the capture lacks that
+            // copy, or the network made it.
             let is_of_data = dsack
                 && u64::from(history.counts.dsacks) < history.counts.rexmt_data_packets
                 && !history.counts.is_keep_alive_reported(segment)

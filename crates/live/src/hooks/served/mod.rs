@@ -7,7 +7,7 @@ use super::object::Object;
 
 /// `struct served_record` in served.h.
 const RECORD_BYTES: usize = 360;
-/// `struct thread` and `struct served_socket` in served.bpf.c.
+/// `struct thread` in threads.h and `struct served_socket` in served.bpf.c.
 const THREAD_BYTES: usize = 416;
 const SOCKET_BYTES: usize = 816;
 /// `struct standstill` and the process of a thread in collector.h.
