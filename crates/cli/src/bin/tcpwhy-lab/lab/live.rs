@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 use tcpwhy_core::model::{Cause, Class};
-use tcpwhy_lab::score::{Answers, Judged};
+use tcpwhy_lab::score::{Answers, Judged, JudgedCause};
 use tcpwhy_lab::stage::INTERFACE;
 use tcpwhy_lab::verify::{Task, params_of};
 use tcpwhy_lab::{CaseResult, LabError, Labels, Request, run};
@@ -43,24 +43,25 @@ pub fn judge_live(task: &Task, out: &Path, result: &CaseResult) -> Result<Vec<Ju
 fn keep_what_is_watched(judged: &mut Judged) {
     let watched = judged.wall_error.map(|error| 1.0 + error).filter(|part| *part > 0.0);
     for cause in &mut judged.causes {
-        let is_of_hooks = judged.vantage == "server" && is_shown_by_hooks(&cause.cause);
+        let is_of_hooks = judged.vantage == "server" && is_shown_by_hooks(cause);
         let lost_ns = cause.lost_ns.filter(|_| is_of_hooks && cause.found);
         cause.lost_ns = lost_ns.zip(watched).map(|(ns, part)| (ns as f64 / part) as u64);
     }
     (judged.counterfactual, judged.kernel, judged.wall_error) = (None, None, None);
 }
 
-/// Returns whether kernel hooks at the server show a cause that packets do not.
-fn is_shown_by_hooks(id: &str) -> bool {
-    let cause = Cause::from_id(id);
-    let is_of_server = cause.is_some_and(|it| it.is_of_server_time() && it.class() == Class::Fault);
-    is_of_server || cause == Some(Cause::Bufferbloat)
+/// Returns whether kernel hooks at the server show a cause that packets do not: what its time was, or the
+/// queue of its interface.
+fn is_shown_by_hooks(judged: &JudgedCause) -> bool {
+    let Some(cause) = Cause::from_id(&judged.cause) else { return false };
+    let is_of_server = cause.is_of_server_time() && cause.class() == Class::Fault;
+    is_of_server || cause == Cause::Bufferbloat && judged.hidden
 }
 
 /// At the server hooks show what its own time was: there the name that a capture would give is not
 /// enough.
 fn expect_hooks(judged: &mut Judged) {
-    for cause in judged.causes.iter_mut().filter(|it| is_shown_by_hooks(&it.cause)) {
+    for cause in judged.causes.iter_mut().filter(|it| is_shown_by_hooks(it)) {
         cause.hidden = false;
         cause.found = judged.right_findings.contains(&cause.cause);
         cause.culprit_right = cause.culprit_right.filter(|_| cause.found);
