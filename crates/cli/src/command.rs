@@ -174,12 +174,13 @@ fn absent(command: Option<&str>) -> Result<(), Error> {
 /// Runs the program `tcpwhy` with `words`, of which the first is its name.
 pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
     let words = with_command(words);
+    let language = spoken::language(spoken::of_words(&words));
+    spoken::speak(language);
     #[cfg(not(feature = "program"))]
     if let Err(error) = absent(words.get(1).and_then(|word| word.to_str())) {
         return program::ended(Err(error));
     }
-    let command =
-        spoken::translated(Arguments::command(), spoken::language(spoken::of_words(&words)));
+    let command = spoken::translated(Arguments::command(), language);
     let parsed = command.try_get_matches_from(words);
     let arguments = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,

@@ -3,6 +3,7 @@
 //! error.
 
 use crate::error::Error;
+use crate::spoken;
 use std::io::{self, ErrorKind, Write};
 use tcpwhy_core::report::inert;
 
@@ -91,7 +92,8 @@ impl<W: Write> Write for Escaping<W> {
     }
 }
 
-/// Writes one line to standard error. If nobody reads it any more, the work goes on.
+/// Writes one line to standard error, in the language that was asked for. If nobody reads it any more, the
+/// work goes on.
 pub fn note(line: &str) {
-    let _ = writeln!(io::stderr(), "{}", inert(line, &[], false));
+    let _ = writeln!(io::stderr(), "{}", inert(&spoken::aside(line), &[], false));
 }

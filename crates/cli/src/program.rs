@@ -2,7 +2,7 @@
 //! other.
 
 use crate::error::{Error, sentences};
-use crate::output;
+use crate::{output, spoken};
 use clap::Command;
 #[cfg(feature = "program")]
 use clap_complete::Shell;
@@ -36,7 +36,8 @@ pub fn ended<E: std::error::Error>(done: Result<ExitCode, E>) -> ExitCode {
 pub fn print_parser_output(words: &clap::Error) -> ExitCode {
     // Arguments are often names of files, which a shell has listed.
     let plain = words.to_string();
-    if words.use_stderr() && plain.chars().any(|it| it != '\n' && is_interpreted(it)) {
+    let is_inert = !plain.chars().any(|it| it != '\n' && is_interpreted(it));
+    if words.use_stderr() && (spoken::is_translated() || !is_inert) {
         plain.lines().for_each(output::note);
         return ExitCode::from(EXIT_FAILED);
     }

@@ -7,7 +7,8 @@ use crate::args::Spoken;
 use crate::terminal;
 use clap::{Arg, ArgAction, Command};
 use std::ffi::OsString;
-use tcpwhy_core::findings::row;
+use std::sync::OnceLock;
+use tcpwhy_core::findings::{error_in, row};
 use tcpwhy_core::model::Language;
 
 /// Returns the language that the words of a command line ask for. They are not parsed yet, since errors and
@@ -32,6 +33,30 @@ pub fn of_words(words: &[OsString]) -> Spoken {
 /// Returns the language of `spoken`, or that of the locale.
 pub fn language(spoken: Spoken) -> Language {
     spoken.lang.unwrap_or_else(terminal::language)
+}
+
+/// The language of what this process says on standard error.
+static ASIDE: OnceLock<Language> = OnceLock::new();
+
+/// Sets the language of what this process says on standard error.
+pub fn speak(language: Language) {
+    ASIDE.get_or_init(|| language);
+}
+
+/// Returns an error or a note, with or without the name of the program in front, in the language that was set,
+/// or else in English.
+pub fn aside(english: &str) -> String {
+    let language = ASIDE.get().copied().unwrap_or_default();
+    match english.strip_prefix("tcpwhy: ") {
+        Some(words) => format!("tcpwhy{}{}", language.glue().colon, error_in(language, words)),
+        None => error_in(language, english),
+    }
+}
+
+/// Returns whether what this process says on standard error is not in English, the language of the parser of
+/// arguments.
+pub fn is_translated() -> bool {
+    ASIDE.get().is_some_and(|language| texts(*language).is_some())
 }
 
 /// Returns the help of a language; `None` for English.

@@ -6,6 +6,7 @@
 //! | `evidence.md`, `observations.md`, `state.md`, `experiment.md` | message tables with the facts of each row |
 //! | `sentences.md` | what the program itself says around them |
 //! | `terms.md` | words that stand alone: labels, roles, words that a fact consists of |
+//! | `errors.md` | errors and notes, beside the English of the code that makes them |
 
 use super::causes::MANUALS;
 use crate::model::template::fill;
@@ -23,6 +24,8 @@ pub(super) struct Texts {
     pub sentences: &'static str,
     /// Words of English and this language's; empty for English.
     pub terms: &'static str,
+    /// Errors and notes of English and this language's; empty for English.
+    pub errors: &'static str,
 }
 
 /// The languages; the first is English, whose texts are always complete.
@@ -36,6 +39,7 @@ const TEXTS: [Texts; Language::ALL.len()] = [
         experiment: include_str!("../experiment/experiment.md"),
         sentences: include_str!("sentences.md"),
         terms: "",
+        errors: "",
     },
     Texts {
         language: Language::Chinese,
@@ -46,6 +50,7 @@ const TEXTS: [Texts; Language::ALL.len()] = [
         experiment: include_str!("zh/experiment.md"),
         sentences: include_str!("zh/sentences.md"),
         terms: include_str!("zh/terms.md"),
+        errors: include_str!("zh/errors.md"),
     },
 ];
 
@@ -76,11 +81,13 @@ pub fn in_words(language: Language, english: &str) -> Option<String> {
     if let Some(whole) = row(terms, english) {
         return Some(whole.to_owned());
     }
-    let cells = |line: &'static str| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ");
-    let of_value = terms.lines().filter_map(cells).filter(|(form, _)| form.contains("{}"));
+    let of_value = rows(terms).filter(|(form, _)| form.contains("{}"));
     let mut filled = of_value.filter_map(|(form, words)| {
         let values = values(form, english)?;
-        let said = values.iter().map(|value| term(language, value));
+        if values.iter().any(|(_, value)| value.is_empty()) {
+            return None;
+        }
+        let said = values.iter().map(|(_, value)| term(language, value));
         Some(said.fold(words.to_owned(), |words, value| words.replacen("{}", value, 1)))
     });
     filled.next().or_else(|| {
@@ -97,24 +104,28 @@ pub fn in_words(language: Language, english: &str) -> Option<String> {
     })
 }
 
-/// Returns what stands in the places `{}` of `form` in `text`; `None` if it is another text.
-fn values<'t>(form: &str, text: &'t str) -> Option<Vec<&'t str>> {
-    let mut fixed = form.split("{}");
-    let mut rest = text.strip_prefix(fixed.next()?)?;
+/// Returns what stands in the places `{name}` or `{}` of `form` in `text`, each with its name; `None` if it is
+/// another text.
+pub(super) fn values<'f, 't>(form: &'f str, text: &'t str) -> Option<Vec<(&'f str, &'t str)>> {
+    let (first, mut places) = form.split_once('{').unwrap_or((form, ""));
+    let mut rest = text.strip_prefix(first)?;
     let mut values = Vec::new();
-    let mut fixed = fixed.peekable();
-    while let Some(part) = fixed.next() {
-        let at = match fixed.peek() {
-            None => {
-                rest.len().checked_sub(part.len()).filter(|at| rest.get(*at..) == Some(part))?
-            }
-            Some(_) => rest.find(part)?,
+    while let Some((name, fixed)) = places.split_once('}') {
+        let (fixed, after) = fixed.split_once('{').unwrap_or((fixed, ""));
+        let at = match after {
+            "" => rest.strip_suffix(fixed)?.len(),
+            _ => rest.find(fixed)?,
         };
-        let (value, after) = (rest.get(..at)?, rest.get(at + part.len()..)?);
-        values.push(value);
-        rest = after;
+        values.push((name, rest.get(..at)?));
+        (rest, places) = (rest.get(at + fixed.len()..)?, after);
     }
-    values.iter().all(|value| !value.is_empty()).then_some(values)
+    rest.is_empty().then_some(values)
+}
+
+/// Returns the rows of a message table, with the heads: both cells.
+pub(super) fn rows(table: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let cells = |line: &'static str| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ");
+    table.lines().filter_map(cells)
 }
 
 /// A message table of evidence that is not of packets.

@@ -166,6 +166,7 @@ fn limits(page: &mut Page<'_>, report: &Report) {
     warn(page, &made_up);
     for input in &report.inputs {
         for problem in &input.problems {
+            let problem = findings::error_in(language, &problem.to_string());
             let text = format!("{} {problem}", input.path);
             page.warning(&units::printable(&text));
         }

@@ -12,9 +12,8 @@ fn others() -> impl Iterator<Item = Language> {
 
 /// Returns the rows of a message table, all but heads: id and template.
 fn rows(table: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let cells = |line: &'static str| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ");
     let heads = ["id", "part", "English"];
-    table.lines().filter_map(cells).filter(move |(id, _)| !heads.contains(id))
+    super::rows(table).filter(move |(id, _)| !heads.contains(id))
 }
 
 /// Returns the parts of a text between backquotes.
@@ -140,8 +139,8 @@ fn every_observation_has_its_translation() {
 #[test]
 fn no_id_of_a_table_is_there_twice() {
     for language in Language::ALL {
-        let Texts { evidence, state, experiment, sentences, terms, .. } = *texts(language);
-        for table in [evidence, state, experiment, sentences, terms] {
+        let Texts { evidence, state, experiment, sentences, terms, errors, .. } = *texts(language);
+        for table in [evidence, state, experiment, sentences, terms, errors] {
             let mut seen = BTreeSet::new();
             for (id, words) in rows(table) {
                 assert!(seen.insert(id), "{id} is there twice");
