@@ -305,8 +305,10 @@ export interface Picture {
   texts?: Record<string, Texts>;
 }
 
-/** The texts of a report in one language, in the order of its findings and observations. */
+/** The texts of a report in one language, in the order of its files, findings and observations. */
 export interface Texts {
+  /** Problems of each file. */
+  problems: string[][];
   answer: string[];
   findings: {
     headline: string;

@@ -62,6 +62,9 @@ export function speak(to: Language): void {
   document.documentElement.lang = to === "zh" ? "zh-CN" : to;
 }
 
+/** The language of the page. */
+export const spoken = (): Language => language;
+
 /** The language that the reader has chosen in the browser, if the page has it. */
 export function ofBrowser(): Language {
   const ids = navigator.languages.map((it) => it.split("-")[0]!.toLowerCase());
@@ -83,6 +86,9 @@ export function translate(data: Data): void {
 
 function put({ report, picture }: Data["runs"][number], texts: Texts): void {
   report.answer = texts.answer;
+  report.inputs.forEach((input, at) =>
+    input.problems.forEach((it, number) => (it.what = texts.problems[at]?.[number] ?? it.what)),
+  );
   const parts = new Map<string, string>();
   report.findings.forEach((finding, at) => {
     const of = texts.findings[at];

@@ -35,8 +35,8 @@ after(async () => {
 });
 
 /** The page, ready for captures. */
-async function started(file = page_file) {
-  const page = await opened(browser, file);
+async function started(file = page_file, context = {}) {
+  const page = await opened(browser, file, context);
   await page.tab.locator(".drop").waitFor();
   return page;
 }
@@ -193,6 +193,15 @@ test("what is damaged or no capture is said as the command says it", async () =>
     if (said.page) await tab.getByRole("button", { name: "Other captures" }).click();
   }
   assert.deepEqual(faults, []);
+});
+
+test("what is no capture is said in the language of the page, as by the command", async () => {
+  writeFileSync(join(folder, "text.pcap"), "<!doctype html><p>no capture");
+  const { tab } = await started(page_file, { locale: "zh-CN" });
+  const said = await chosen(tab, folder, ["text.pcap"]);
+  assert.match(said.problem, /不是抓包文件/);
+  const command = native(folder, ["text.pcap"], "--lang", "zh");
+  assert.equal(command.problem, `tcpwhy：${said.problem}`);
 });
 
 test("an analysis is cancelled, and another begins", async () => {

@@ -1,10 +1,12 @@
 // The page in Chinese: nothing of its own words is left in English, and the switch shows it in English again.
 
 import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import { reports, stored } from "./reports.mjs";
 
-const { shown } = reports();
+const { folder, shown } = reports();
 
 const NAMES = [
   "nginx_nodelay_off.pcap",
@@ -35,8 +37,10 @@ const words = (tab) =>
   });
 
 test("a page in Chinese has no English sentence", async () => {
-  for (const name of NAMES) {
-    const { tab, faults } = await shown(stored(name), { options: ["--lang", "zh"] });
+  const cut = join(folder, "cut.pcap");
+  writeFileSync(cut, readFileSync(stored("nginx_nodelay_off.pcap")).subarray(0, 3_000));
+  for (const name of [...NAMES.map(stored), cut]) {
+    const { tab, faults } = await shown(name, { options: ["--lang", "zh"] });
     assert.deepEqual(faults, [], name);
     assert.equal(await tab.locator("html").getAttribute("lang"), "zh-CN");
     const left = (await words(tab)).filter((text) => ENGLISH.test(text));

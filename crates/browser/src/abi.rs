@@ -8,6 +8,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{self, BufReader, Read};
 use std::panic;
 use tcpwhy_core::capture::Progress;
+use tcpwhy_core::findings::error_in;
+use tcpwhy_core::model::Language;
 use tcpwhy_core::page;
 
 /// Bytes read at a time from a file of the page: each read is a call into the browser.
@@ -132,14 +134,13 @@ pub unsafe extern "C" fn tcpwhy_report(asked: *mut u8, bytes: usize) {
     panic::set_hook(Box::new(|fault| tell(Part::Panic, &fault.to_string())));
     // SAFETY: the caller leaves it to this function, which frees it.
     let asked = unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(asked, bytes)) };
-    let answered = serde_json::from_slice::<Asked>(&asked)
-        .map_err(Into::into)
-        .and_then(|asked| document(&asked, &Files));
-    match answered {
+    let asked = serde_json::from_slice::<Asked>(&asked);
+    let language = asked.as_ref().ok().and_then(|asked| Language::from_id(&asked.language));
+    match asked.map_err(Into::into).and_then(|asked| document(&asked, &Files)) {
         Ok(document) => {
             tell(Part::Document, &document);
             tell(Part::Page, &page::render(&document));
         }
-        Err(error) => tell(Part::Error, &error.to_string()),
+        Err(error) => tell(Part::Error, &error_in(language.unwrap_or_default(), &error.to_string())),
     }
 }

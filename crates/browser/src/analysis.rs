@@ -24,6 +24,8 @@ pub struct Asked {
     pub show_values: bool,
     /// Random number that only this browser knows.
     pub seed: u32,
+    /// Code of the language of errors, as in `--lang`.
+    pub language: String,
 }
 
 /// The reason why there is no report, worded as the command does.

@@ -2,7 +2,7 @@
 // `tcpwhy report` shows them. Nothing leaves the machine: the page may not open a connection.
 
 import { bytes, count, h } from "../dom";
-import { ofBrowser, speak, word } from "../language";
+import { ofBrowser, speak, spoken, word } from "../language";
 import { show } from "../report";
 import { Analysis, unpacked } from "./analysis";
 import { PASSES, type Told } from "./messages";
@@ -169,6 +169,7 @@ function analyse(files: File[]): void {
       min_share: min_share.value,
       vantages: places.value === "" ? null : Number(places.value),
       show_values: show_values.checked,
+      language: spoken(),
     },
     tell,
   );

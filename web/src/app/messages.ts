@@ -8,6 +8,7 @@ export interface Asked {
   vantages: number | null;
   show_values: boolean;
   seed: number;
+  language: string;
 }
 
 export interface Work {

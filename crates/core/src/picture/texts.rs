@@ -1,13 +1,13 @@
 //! The texts of a report in each language but English, for the switch of a page; the report's JSON has the
 //! English ones.
 
-use crate::experiment;
+use crate::{experiment, findings};
 use crate::model::{Finding, Language, Report};
 use crate::report::{Phrases, manual_json, phrases, text};
 use crate::state;
 use serde_json::{Map, Value, json};
 
-/// Returns the texts by language, in the order of the report's findings and observations.
+/// Returns the texts by language, in the order of the report's files, findings and observations.
 pub(super) fn texts(report: &Report) -> Map<String, Value> {
     let others = Language::ALL.into_iter().filter(|language| *language != Language::English);
     others.map(|language| (language.id().to_owned(), of(report, language))).collect()
@@ -15,7 +15,12 @@ pub(super) fn texts(report: &Report) -> Map<String, Value> {
 
 fn of(report: &Report, language: Language) -> Value {
     let observations = report.observations.iter().map(|it| phrases::observation(it, language).1);
+    let problems = report.inputs.iter().map(|input| {
+        let said = input.problems.iter().map(|it| findings::error_in(language, &it.to_string()));
+        said.collect::<Vec<_>>()
+    });
     json!({
+        "problems": problems.collect::<Vec<_>>(),
         "answer": text::answer(report, language),
         "findings": report.findings.iter().map(|it| finding(it, language)).collect::<Vec<_>>(),
         "observations": observations.collect::<Vec<_>>(),
