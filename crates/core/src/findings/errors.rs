@@ -9,7 +9,7 @@ const DEPTH_MAX: u32 = 4;
 
 /// Returns an error or a note in `language`, and what the language has no words for in English. Of rows that
 /// fit, the one with the most fixed text counts; its values are said in the language too, and one with the name
-/// `{number}` has to be one. Where no row fits the whole, the name of a file or an error may stand in front of it.
+/// `{number}` has to be one. Where no row fits the whole, a name or an error that has a row may stand in front of one.
 pub fn error_in(language: Language, english: &str) -> String {
     let table = texts(language).errors;
     if table.is_empty() { english.to_owned() } else { said(table, english, DEPTH_MAX) }
@@ -24,16 +24,18 @@ fn said(table: &'static str, english: &str, depth: u32) -> String {
         return whole;
     }
     let after_space = english.match_indices(' ').map(|(at, _)| english.split_at(at + 1));
-    let mut parts = after_space
-        .filter_map(|(before, part)| Some((before, whole(table, part, depth)?)))
-        .filter(|(before, _)| before.ends_with(": ") || !before.trim().contains(' '));
-    match parts.next() {
-        Some((before, part)) => match before.strip_suffix(": ") {
-            Some(before) => format!("{}：{part}", said(table, before, depth - 1)),
-            None => format!("{before}{part}"),
-        },
-        None => english.to_owned(),
-    }
+    let mut parts = after_space.filter_map(|(before, part)| {
+        let is_name = !before.trim().contains(' ');
+        match before.strip_suffix(": ") {
+            Some(before) => {
+                let said = said(table, before, depth - 1);
+                let part = whole(table, part, depth).filter(|_| is_name || said != before)?;
+                Some(format!("{said}：{part}"))
+            }
+            None => Some(format!("{before}{}", whole(table, part, depth).filter(|_| is_name)?)),
+        }
+    });
+    parts.next().unwrap_or_else(|| english.to_owned())
 }
 
 /// Returns a text by the row that fits the whole of it.
@@ -88,7 +90,10 @@ mod tests {
                 file: unpack it first (xz -dc FILE | tcpwhy -)"),
             "不是抓包文件（pcap、pcapng 或 snoop）：它看起来是 xz 压缩的文件：请先解压（xz -dc FILE | tcpwhy -）"
         );
-        assert_eq!(zh("c.conf says what nobody knows"), "c.conf says what nobody knows");
+        for unknown in ["c.conf says what nobody knows", "the server is on this machine: 3 sockets"]
+        {
+            assert_eq!(zh(unknown), unknown);
+        }
         let english = "x: cannot be opened";
         assert_eq!(error_in(Language::English, english), english);
     }

@@ -1,10 +1,10 @@
 //! The texts of a report in each language but English, for the switch of a page; the report's JSON has the
 //! English ones.
 
-use crate::{experiment, findings};
 use crate::model::{Finding, Language, Report};
 use crate::report::{Phrases, manual_json, phrases, text};
 use crate::state;
+use crate::{experiment, findings};
 use serde_json::{Map, Value, json};
 
 /// Returns the texts by language, in the order of the report's files, findings and observations.
