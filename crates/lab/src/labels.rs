@@ -92,6 +92,9 @@ pub struct Cause {
     pub lost_ns: Option<u64>,
     /// How `lost_ns` is known.
     pub lost_ns_how: &'static str,
+    /// Time of `lost_ns` that the knob costs beside the cause, such as the work of the requests
+    /// that block others. Packets do not tell it apart; hooks at the server do.
+    pub beside_ns: u64,
     /// Ids that a diagnosis may also name, in addition to the cause or instead of it; `lost_ns` is
     /// then the sum of all of them.
     #[cfg_attr(test, schemars(with = "Vec<tcpwhy_core::model::Cause>"))]
@@ -134,6 +137,7 @@ impl Cause {
             culprit_endpoint: endpoint,
             lost_ns: None,
             lost_ns_how: "client's total time less the healthy twin's",
+            beside_ns: 0,
             also_right: Vec::new(),
             from_capture: FromCapture::default(),
         }
@@ -143,6 +147,12 @@ impl Cause {
     pub fn measured(mut self, lost_ns: u64, how: &'static str) -> Cause {
         self.lost_ns = Some(lost_ns);
         self.lost_ns_how = how;
+        self
+    }
+
+    /// Sets the time that the knob costs beside the cause, ns.
+    pub fn beside(mut self, ns: u64) -> Cause {
+        self.beside_ns = ns;
         self
     }
 

@@ -182,7 +182,8 @@ fn behind(
 ) -> Result<Vec<Cause>, LabError> {
     truth(cause, ran)?;
     let cause = Cause::by_twin(cause, Role::Server, Some(endpoint.to_string()));
-    let cause = cause.or(&["upstream_wait"]);
+    let own_ns = ran.observed.measured.get("own_work_ns").copied().unwrap_or(0);
+    let cause = cause.beside(own_ns).or(&["upstream_wait"]);
     // The client's capture has no connection between these servers.
     Ok(vec![cause.unseen_at(&["client"]).looks_like(&[("server_think", Role::Server)])])
 }
@@ -281,6 +282,7 @@ fn chain(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, La
     );
     let _nginx = programs::nginx(stage, &directives, server)?;
     let mut observed = load(stage, p, server)?;
+    observed.measured.insert("own_work_ns", host_work::keys_took_ns(stage, "127.0.0.1")?);
     observed.versions.extend([programs::nginx_version(stage), version("redis-server")]);
     Ok(observed)
 }

@@ -197,7 +197,7 @@ pub(super) fn truth(cause: &'static str, ran: &Ran) -> Result<Vec<Cause>, LabErr
     let count = ran.observed.loaded.requests.len() as u64;
     reproduced(ran.wall_ns() > count * SLOW_MIN_NS, "the requests were not slow")?;
     let endpoint = Some(ran.observed.server.to_string());
-    let cause = Cause::by_twin(cause, Role::Server, endpoint);
+    let cause = Cause::by_twin(cause, Role::Server, endpoint).beside(measured(ran, "own_work_ns"));
     // Without hooks at the server, it is its own time.
     Ok(vec![cause.looks_like(&[("server_think", Role::Server)])])
 }
@@ -301,6 +301,8 @@ fn node_loop(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed
     command.arg(work_ns.to_string());
     let _node = programs::serve(stage, command, "nodejs", server)?;
     let mut observed = load(stage, p, server)?;
+    let requests = observed.loaded.requests.len() as u64;
+    observed.measured.insert("own_work_ns", requests * work_ns);
     observed.versions.push(version("node"));
     Ok(observed)
 }
@@ -327,8 +329,17 @@ fn redis_keys(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observe
     let messages = (0..p.get("requests")?).map(|at| if at % 3 == 0 { &scan } else { &get }.clone());
     let messages = messages.collect();
     let mut observed = programs::converse(stage, p, server, messages, talk::redis_is_whole)?;
+    observed.measured.insert("own_work_ns", keys_took_ns(stage, &ip)?);
     observed.versions.push(version("redis-server"));
     Ok(observed)
+}
+
+/// Returns the time that Redis at `ip` says it took for all KEYS, ns.
+pub(super) fn keys_took_ns(stage: &Stage, ip: &str) -> Result<u64, LabError> {
+    let stats = stage.server.run("redis-cli", &["-h", ip, "INFO", "commandstats"])?;
+    let of_keys = stats.lines().find_map(|line| line.strip_prefix("cmdstat_keys:"));
+    let took_us = of_keys.and_then(|it| it.split(',').find_map(|it| it.strip_prefix("usec=")));
+    Ok(took_us.and_then(|us| us.parse::<u64>().ok()).unwrap_or(0) * 1_000)
 }
 
 const WSGI: &str = "

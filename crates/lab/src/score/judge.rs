@@ -60,6 +60,9 @@ pub struct JudgedCause {
     pub culprit_right: Option<bool>,
     /// True cost, ns, if known.
     pub true_lost_ns: Option<u64>,
+    /// Part of the true cost that is beside the cause, ns.
+    #[serde(skip)]
+    pub beside_ns: u64,
     /// Cost according to the tool, ns.
     pub lost_ns: Option<u64>,
 }
@@ -192,6 +195,7 @@ fn judge_cause(truth: &TrueCause, vantage: &str, said: &Answer) -> JudgedCause {
         found,
         culprit_right: found.then_some(right),
         true_lost_ns: truth.lost_ns,
+        beside_ns: truth.beside_ns,
         lost_ns,
     }
 }

@@ -83,6 +83,9 @@ pub struct TrueCause {
     pub culprit_endpoint: Option<String>,
     /// Time it cost over all requests, ns, if known.
     pub lost_ns: Option<u64>,
+    /// Part of it that is beside the cause, ns.
+    #[serde(default)]
+    pub beside_ns: u64,
     /// Ids that are right in addition to the cause or instead of it.
     pub also_right: Vec<String>,
     /// Verdicts that are right for a diagnosis from a capture alone.

@@ -46,6 +46,7 @@ fn keep_what_is_watched(judged: &mut Judged) {
         let is_of_hooks = judged.vantage == "server" && is_shown_by_hooks(cause);
         let lost_ns = cause.lost_ns.filter(|_| is_of_hooks && cause.found);
         cause.lost_ns = lost_ns.zip(watched).map(|(ns, part)| (ns as f64 / part) as u64);
+        cause.true_lost_ns = cause.true_lost_ns.map(|ns| ns.saturating_sub(cause.beside_ns));
     }
     (judged.counterfactual, judged.kernel, judged.wall_error) = (None, None, None);
 }
