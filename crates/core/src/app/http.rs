@@ -162,6 +162,33 @@ impl Http {
         true
     }
 
+    /// Returns whether the response in progress is sent in chunks, of which the last has not come.
+    pub fn lacks_last_chunk(&self) -> bool {
+        matches!(self.readers[Side::Server].state, HttpState::Chunk | HttpState::ChunkSize)
+    }
+
+    /// Processes missing bytes within a message. A status line before them tells how a request was answered,
+    /// though not where the response ends (RFC 9112 §4).
+    pub fn gap(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
+        let reader = &mut self.readers[from];
+        let is_in_fields = from == Side::Server && reader.state == HttpState::Fields;
+        let Some(unfinished) = reader.unfinished.take().filter(|_| is_in_fields) else {
+            return Err(Lost);
+        };
+        match unfinished.header.status {
+            // Nothing follows the fields until the other protocol has something to send.
+            101 if unfinished.header.is_web_socket => {
+                feed.pos = feed.bytes.len() + feed.missing as usize;
+                Ok(reader.header_end(&unfinished.header, from, feed))
+            }
+            status @ 200.. => {
+                feed.response_header_end(status);
+                Err(Lost)
+            }
+            _ => Err(Lost),
+        }
+    }
+
     /// Parses the bytes of `feed` from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         let reader = &mut self.readers[from];

@@ -77,6 +77,7 @@ impl Machine {
             Self::Calls(calls) => calls.gap(from, feed),
             Self::Frames(frames) => frames.gap(from, feed),
             Self::Tls(tls) => tls.gap(from, feed),
+            Self::Http(http) => http.gap(from, feed),
             _ => Err(Lost),
         }
     }

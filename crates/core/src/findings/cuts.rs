@@ -12,6 +12,9 @@ pub(super) struct Cuts {
     /// WebSocket connections that their server's host ended by a FIN or RST without a Close frame (RFC
     /// 6455 §7.1.5). A client that leaves needs none.
     websockets: Cut,
+    /// Streams of events in chunks (HTTP/1.1) that their server's host ended by a FIN or RST without the last
+    /// chunk (RFC 9112 §8).
+    streams: Cut,
     /// Other sessions of a database or a broker that their server's host ended while nothing was asked.
     sessions: Cut,
     /// Sessions that their server's host ended after the client's window had been closed.
@@ -49,6 +52,8 @@ impl Cuts {
         let window = &connection.senders[Side::Server].history().window;
         if connection.framer.lacks_close_frame() {
             self.websockets.add(idle_ns);
+        } else if connection.framer.is_amid_stream_of_events() {
+            self.streams.add(idle_ns);
         } else if connection.framer.protocol().has_sessions()
             && connection.view().has_answered_last()
         {
@@ -61,6 +66,7 @@ impl Cuts {
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.websockets.merge(&other.websockets);
+        self.streams.merge(&other.streams);
         self.sessions.merge(&other.sessions);
         self.readers.merge(&other.readers);
         self.bodies.merge(&other.bodies);
@@ -72,6 +78,9 @@ impl Cuts {
         let mut noted = Vec::new();
         if self.websockets.count > 0 {
             noted.push(("cut_websockets", self.websockets.facts()));
+        }
+        if self.streams.count > 0 {
+            noted.push(("cut_streams", self.streams.facts()));
         }
         if self.sessions.is_timeout() && self.sessions.is_habit() {
             noted.push(("ended_sessions", self.sessions.facts()));

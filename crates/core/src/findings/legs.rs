@@ -5,13 +5,14 @@
 //! server. Another connection of the same hosts may show it. If none does, that time is the path's or the
 //! server's, and nobody can say whose: its owner is unknown.
 
+use crate::capture::FrameId;
 use crate::findings::tally::{Key, Tally};
 use crate::judge::Turn;
 use crate::judge::thresholds::RTO_INITIAL_NS;
-use crate::model::{Cause, Histogram, Owner};
+use crate::model::{Cause, Histogram, Owner, Reassigned, Slice};
 use crate::tcp::{Chain, Connection, Exchange};
 use crate::wire::{Endpoint, Side};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 /// Addresses of client and server.
 type Hosts = [[u8; 16]; 2];
@@ -57,10 +58,14 @@ struct Moved {
 #[derive(Clone, serde::Deserialize, serde::Serialize)]
 struct Open {
     hosts: Hosts,
+    /// First frames of the connection and of the exchange.
+    frames: [FrameId; 2],
     /// Key of the exchange in the tally: its endpoint and cause.
     key: Key,
     /// Digest of the kind of request, see [`crate::app::Label::digest`].
     kind: u64,
+    /// A response was seen.
+    is_answered: bool,
     /// Wall time of the exchange, ns.
     wall_ns: u64,
     /// The server's part of the wall time, ns.
@@ -69,6 +74,17 @@ struct Open {
     before_ns: u64,
     /// Longest silence of the exchange, if it is that before the response, ns.
     longest_ns: Option<u64>,
+}
+
+impl Open {
+    /// Returns the change by which up to `may_be_ns` of the wait for the response becomes time of `to`,
+    /// with the first frame of the connection.
+    fn given_to(&self, to: Owner, may_be_ns: u64) -> (FrameId, Reassigned) {
+        let [connection, exchange] = self.frames;
+        let to = Slice::plain(to, may_be_ns.min(self.before_ns));
+        let (sender, exchange) = (Some(Side::Server), Some(exchange));
+        (connection, Reassigned { sender, exchange, from: Owner::Server, to })
+    }
 }
 
 fn hosts(client: Endpoint, server: Endpoint) -> Hosts {
@@ -118,8 +134,10 @@ impl Legs {
         }
         self.open.push(Open {
             hosts: hosts(connection.client(), connection.server()),
+            frames: [connection.first_frame, exchange.first.frame],
             key,
             kind: exchange.kind.digest(),
+            is_answered: exchange.response_seen,
             wall_ns: exchange.wall_ns(),
             server_ns: chain.ns,
             before_ns: chain.ns - chain.within_ns,
@@ -168,8 +186,12 @@ pub(super) fn settle(tally: &mut Tally) {
         let known_ns = known_ns.or_insert(first.rtt_server_ns);
         *known_ns = first.rtt_server_ns.min(*known_ns);
     }
-    for one in &open {
+    let mut of_connections = Vec::new();
+    let (known_legs, others): (Vec<_>, Vec<_>) =
+        open.into_iter().partition(|one| known.contains_key(&one.hosts));
+    for one in known_legs {
         let Some(&rtt_ns) = known.get(&one.hosts) else { continue };
+        of_connections.push(one.given_to(Owner::Path, rtt_ns));
         let ns = rtt_ns.min(one.before_ns);
         if let Some(endpoint) = tally.endpoints.get_mut(&one.key.server) {
             endpoint.round_trips.leg_known = true;
@@ -184,7 +206,17 @@ pub(super) fn settle(tally: &mut Tally) {
             }
         }
     }
+    let counted: HashSet<_> = undivided.keys().cloned().collect();
     leave_undivided(tally, undivided);
+    let is_counted =
+        |one: &&Open| one.is_answered && counted.contains(&(one.key.clone(), one.kind));
+    for one in others.iter().filter(is_counted) {
+        let endpoint = tally.endpoints.get(&one.key.server);
+        if let Some(ns) = endpoint.and_then(|it| it.round_trips.undivided_ns) {
+            of_connections.push(one.given_to(Owner::Unknown, ns));
+        }
+    }
+    tally.worst.reassign_exchanges(of_connections);
 }
 
 /// Moves to the time of no owner what may be the round trip to the servers whose leg no connection shows.

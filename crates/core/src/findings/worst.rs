@@ -152,6 +152,19 @@ impl Worst {
         }
     }
 
+    /// Makes changes of single exchanges, each with the first frame of its connection.
+    pub fn reassign_exchanges(&mut self, mut changes: Vec<(FrameId, Reassigned)>) {
+        changes.sort_unstable_by_key(|(connection, it)| (*connection, it.exchange));
+        for (_, one) in &mut self.kept {
+            let first = one.report.first_frame;
+            let from = changes.partition_point(|(connection, _)| *connection < first);
+            let own = changes.iter().skip(from).take_while(|(connection, _)| *connection == first);
+            own.for_each(|(_, change)| {
+                one.report.reassign(*change);
+            });
+        }
+    }
+
     /// Adds a look-up for which the connection that `client` opened to `server` at `first_ns` had
     /// waited.
     pub fn wait_for(

@@ -70,9 +70,6 @@ const COMMANDS: &[&str] = &["wireshark", "手册", "画图", "试修", "验证"]
 /// Errors as protocols and servers name them, which are the same in all languages.
 const ERRORS: &[&str] = &["MQTT 5, not authorized", "ERR max number of clients reached", "no TLS"];
 
-/// Begin of the sentences about the clock of an input, which have no translation yet.
-const PROBLEM: &str = "! capture has a clock";
-
 /// Returns the lines of `text` that have an English sentence, apart from code, commands, messages of programs in
 /// quotation marks, and what was read from the capture.
 fn english(text: &str, read: &BTreeSet<String>) -> Vec<String> {
@@ -86,7 +83,7 @@ fn english(text: &str, read: &BTreeSet<String>) -> Vec<String> {
         let mut words = plain.split(|char| !is_name(char)).filter(|word| !read.contains(*word));
         words.any(|word| ENGLISH.contains(&word.trim_matches(['.', ':', '\''])))
     };
-    let lines = text.lines().filter(|line| !is_command(line) && !line.starts_with(PROBLEM));
+    let lines = text.lines().filter(|line| !is_command(line));
     let lines = lines.filter(has_english);
     lines.map(|line| line.trim().chars().take(160).collect()).collect()
 }

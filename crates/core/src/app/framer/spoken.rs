@@ -93,6 +93,13 @@ impl Framer {
         matches!(&self.spoken_by().machine, Machine::Http(http) if http.has_last_chunk())
     }
 
+    /// Returns whether events are streamed in chunks over HTTP/1, and the last chunk has not come.
+    pub fn is_amid_stream_of_events(&self) -> bool {
+        let lacks_end =
+            |it: &Self| matches!(&it.machine, Machine::Http(it) if it.lacks_last_chunk());
+        self.streams_events() && lacks_end(self.spoken_by())
+    }
+
     /// Returns whether the server has sent only a preliminary reply to the last command of FTP (RFC
     /// 959 §4.2): the client waits for the final one, and the data goes over another connection.
     pub fn owes_final_reply(&self) -> bool {

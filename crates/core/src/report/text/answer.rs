@@ -347,7 +347,8 @@ fn cut(report: &Report, language: Language) -> Vec<String> {
             |name: &str| observation.facts.iter().find(|(of, _)| *of == name).map(|it| &it.1);
         let Some(Fact::Count(count)) = fact("count") else { return None };
         let idle = fact("idle_min_ns").map(template::show);
-        let known = ["cut_websockets", "ended_sessions", "cut_readers", "unsent_bodies"];
+        let known =
+            ["cut_websockets", "cut_streams", "ended_sessions", "cut_readers", "unsent_bodies"];
         let id = known.into_iter().find(|id| *id == observation.id)?;
         Some(say!(language, id, count = *count, idle))
     };
