@@ -330,6 +330,7 @@ pub(super) const WORDS: &[&str] = &[
     "far_side",
     "fell_back",
     "forgot",
+    "not_closed",
     "forwarder",
     "further_servers",
     "fragments_of",

@@ -69,6 +69,13 @@ const CONTRADICTED: &[(Cause, Role, &str, &str, &str)] = &[
         "bbr",
         "the interface of the server's host",
     ),
+    (
+        Cause::IdleReset,
+        Role::Server,
+        "not_closed",
+        "keep idle connections open",
+        "sends the connection to another host",
+    ),
     (Cause::TlsHandshake, Role::Server, "all_resumed", "session tickets that", "reuse connections"),
 ];
 

@@ -26,6 +26,11 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.rule_out(Cause::ZeroWindow, "window_open", gap.window.was_open(gap.next_segment()));
 }
 
+/// Returns the number of requests: each waits once, also where several silences follow its header.
+pub(super) fn count(cause: &CauseTally) -> u64 {
+    cause.exchanges
+}
+
 /// Returns the median of the client's waits.
 pub(super) fn facts(_: &Key, cause: &CauseTally, _: &EndpointTally) -> Facts {
     Facts::from([("wait_p50_ns", Fact::Ns(cause.waits.quantile_ns(0.5)))])

@@ -27,6 +27,11 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     }
     if connection.cold.ending().unknown {
         proof.add_fact("forgot", Fact::Text("RST without an ACK".into()));
+        // A host that closes sends a FIN, and repeats it until it is acknowledged (RFC 9293 §3.6).
+        let is_of_server = !connection.cold.ending().was_reset_on_path();
+        if fin_ns.is_none() && is_of_server && !connection.mid_stream {
+            proof.add_fact("not_closed", Fact::Text(String::new()));
+        }
     }
     add_reset_ttls(scene, proof);
     proof.rule_out(Cause::Reset, "idle", idle_ns >= IDLE_MIN_NS);

@@ -243,6 +243,7 @@ rows! {
     }
     Http100Continue "http_100_continue.md" {
         prove: http_100_continue::prove,
+        count: http_100_continue::count,
         facts: http_100_continue::facts,
         effect_fact: Some("wait_p50_ns"),
     }
