@@ -9,7 +9,6 @@ use crate::findings::finding::finding;
 use crate::findings::floors::{Case, Floors, share_of};
 use crate::findings::lossy_access::{self, LossyAccess};
 use crate::findings::mute_hosts::MuteHosts;
-use crate::findings::notes::Noticed;
 use crate::findings::selective::Selective;
 use crate::findings::tally::{CauseTally, Key, Part, Tally};
 use crate::findings::thresholds::TAIL_SHARE;
@@ -262,7 +261,8 @@ fn count_noticed(tally: &mut Tally, report: &Report) {
                 || lossy_access::is_reported(part, &report.findings)
         })
     };
-    let mut noticed = Noticed::default();
+    // What no endpoint has any more was noticed as well.
+    let mut noticed = tally.notes.noticed;
     for (&server, endpoint) in &tally.endpoints {
         for side in Side::ALL.into_iter().filter(|&side| !is_reported(server, side)) {
             noticed.merge(&endpoint.sender(side).noticed);

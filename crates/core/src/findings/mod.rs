@@ -34,6 +34,7 @@ mod harmless_waits;
 mod held_by_attempt;
 mod left_waiting;
 mod legs;
+mod listeners;
 mod loaded_line;
 mod lookups;
 mod lossy_access;

@@ -24,6 +24,8 @@ pub struct Notes {
     reversed_stamps: u64,
     super_packets: u64,
     mid_stream: u64,
+    /// Number of connections with exchanges that are not counted, because either end may be the client.
+    pub undirected: u64,
     unscaled: u64,
     duplicate_acks: u64,
     keep_alives: u64,
@@ -177,6 +179,7 @@ impl Notes {
         self.reversed_stamps += faults.reversed;
         self.super_packets += faults.super_packets;
         self.mid_stream += u64::from(connection.mid_stream);
+        self.undirected += u64::from(connection.is_undirected());
         self.unsolicited += u64::from(connection.timeline.pattern.unsolicited);
         // A finding reports the errors about a SYN, and those about data that only a timer
         // repaired.
@@ -240,6 +243,7 @@ impl Notes {
         self.reversed_stamps += other.reversed_stamps;
         self.super_packets += other.super_packets;
         self.mid_stream += other.mid_stream;
+        self.undirected += other.undirected;
         self.unscaled += other.unscaled;
         self.duplicate_acks += other.duplicate_acks;
         self.keep_alives += other.keep_alives;
@@ -312,6 +316,7 @@ impl Notes {
             ("truncated_payload", "count", self.truncated),
             ("super_packets", "count", self.super_packets),
             ("mid_stream_start", "connections", self.mid_stream),
+            ("roles_unknown", "connections", self.undirected),
             ("window_scale_unknown", "connections", self.unscaled),
             ("connections_evicted", "count", self.evicted),
             ("too_many_servers", "connections", self.crowded),

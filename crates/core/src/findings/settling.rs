@@ -9,8 +9,8 @@ use crate::findings::causes::{
 use crate::findings::tally::moves::move_cause;
 use crate::findings::tally::{CauseTally, Key, Tally};
 use crate::findings::{
-    announced, app_flow_control, attempts, cross_traffic, left_waiting, legs, overflow, refusals,
-    route_change, shared_link, unheard,
+    announced, app_flow_control, attempts, cross_traffic, left_waiting, legs, listeners, overflow,
+    refusals, route_change, shared_link, unheard,
 };
 use crate::model::{Cause, Owner, Role, Settled};
 use crate::wire::Endpoint;
@@ -24,7 +24,8 @@ struct Pass {
 
 /// The passes, in the order in which they run.
 ///
-/// The first pass completes the sums, before anything is compared. Then the path is settled,
+/// The first pass completes the sums, before anything is compared. The second leaves out what has the
+/// wrong direction. Then the path is settled,
 /// because everything that follows compares waits with it: legs, then queues of other traffic, then
 /// routes, which explain the remaining queues. If the path does not explain a wait, the sender is
 /// examined next: Nagle's algorithm, the peer's application, a shared link. Buffers come after
@@ -32,6 +33,7 @@ struct Pass {
 /// refusals and retransmissions concern other causes, and come last.
 const PASSES: &[Pass] = &[
     Pass { decides: "sums of exchanges alike are complete", run: complete },
+    Pass { decides: "the supposed client listens", run: listeners::settle },
     Pass { decides: "other connections of the same hosts show the path", run: legs::settle },
     Pass { decides: "the wait was in the queue of another transfer", run: cross_traffic::settle },
     Pass { decides: "a delay that is always as long is a route", run: route_change::settle },

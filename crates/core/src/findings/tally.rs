@@ -27,7 +27,8 @@ pub use affected_clients::AffectedClients;
 pub use causes::Causes;
 pub use culprits::{CauseTally, Instance, Key, Part};
 pub use endpoint::{
-    EndpointTally, Group, Handshakes, Holds, KIND_OTHER, RoundTrips, Sample, SenderTally,
+    EndpointTally, Group, GuessedClient, Handshakes, Holds, KIND_OTHER, RoundTrips, Sample,
+    SenderTally,
 };
 use firsts::FIRSTS_MAX;
 pub use firsts::First;

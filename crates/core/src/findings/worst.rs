@@ -131,6 +131,20 @@ impl Worst {
         }
     }
 
+    /// Exchanges client and server of the connections to `server`, which is the client, and leaves out
+    /// their exchanges.
+    pub fn turn_round(&mut self, server: Endpoint) {
+        for report in self.kept.iter_mut().map(|(_, one)| &mut one.report) {
+            if report.server == server {
+                std::mem::swap(&mut report.client, &mut report.server);
+                std::mem::swap(&mut report.client_to_server, &mut report.server_to_client);
+                (report.exchanges, report.lost_ns) = (0, 0);
+                report.ledger = Default::default();
+                report.reassigned.clear();
+            }
+        }
+    }
+
     /// Adds `lost_ns` to the faults of the connection that begins with `first_frame`. `moved` is
     /// time of its exchange that begins with `exchange`, by its former owner; it belongs `to` another
     /// owner and cause now. The rest was not counted before.

@@ -261,7 +261,7 @@ impl Connection {
         } else {
             segment
         };
-        if self.roles == Roles::Unknown && segment.payload_len > 0 {
+        if self.roles.may_be_learnt() && segment.payload_len > 0 {
             self.learn_roles(segment, payload);
         }
         let side =

@@ -3,6 +3,7 @@
 use crate::capture::FrameId;
 use crate::model::{Cause, Owner, SlowExchange};
 use crate::tcp::{Connection, Exchange, SimpleExchange};
+use crate::wire::Endpoint;
 use std::cmp::Reverse;
 
 /// Number of exchanges kept.
@@ -85,6 +86,11 @@ impl Slowest {
     /// Adds all of another shard.
     pub fn merge(&mut self, other: Self) {
         other.kept.into_iter().for_each(|(rank, one)| self.offer(rank, || one));
+    }
+
+    /// Leaves out the exchanges with `server`.
+    pub(in crate::findings) fn leave_out(&mut self, server: Endpoint) {
+        self.kept.retain(|(_, one)| one.server != server);
     }
 
     /// Returns all exchanges, the slowest first.

@@ -447,6 +447,9 @@ impl Connection {
         if exchange.outcome == Outcome::Unseen && !is_timed {
             return sink.unseen(self, &exchange);
         }
+        if self.leave_out(&exchange) {
+            return;
+        }
         if !exchange.counts() && !self.at_end().is_failed_handshake(&exchange) {
             let awaits = exchange.is_awaiting() || self.at_end().awaits_server_hello(&exchange);
             if exchange.outcome == Outcome::Open && awaits {

@@ -14,6 +14,9 @@ use crate::wire::{Segment, Side, may_be_ephemeral};
 pub(super) enum Roles {
     /// From the ports; a message may yet show them.
     Unknown,
+    /// From the ports, and exchanges were left out because either end may be the client; a message
+    /// may yet show them.
+    Undirected,
     /// From the ports; no message had shown them before the first exchange was over.
     Assumed,
     /// From the handshake or from a message that only one of them sends.
@@ -21,13 +24,21 @@ pub(super) enum Roles {
 }
 
 impl Roles {
-    /// Makes the time of both applications unknown if either end may be the client: neither the
-    /// handshake nor a message shows it, and both ports may be ephemeral. A server that works looks
-    /// then like a client that pauses.
+    /// Returns whether a message may yet show them.
+    pub fn may_be_learnt(self) -> bool {
+        matches!(self, Self::Unknown | Self::Undirected)
+    }
+
+    /// Returns whether either end may be the client: neither the handshake nor a message shows it, and
+    /// both ports may be ephemeral.
+    pub fn are_open(self, ports: [u16; 2], framer: &Framer) -> bool {
+        self != Self::Shown && is_unreadable(framer) && ports.into_iter().all(may_be_ephemeral)
+    }
+
+    /// Makes the time of both applications unknown if either end may be the client. A server that
+    /// works looks then like a client that pauses.
     pub fn accuse_neither(self, exchange: &mut Exchange, ports: [u16; 2], framer: &Framer) {
-        let is_open =
-            self != Self::Shown && is_unreadable(framer) && ports.into_iter().all(may_be_ephemeral);
-        if is_open {
+        if self.are_open(ports, framer) {
             for from in [(Owner::Server, Cause::ServerThink), (Owner::Client, Cause::ClientThink)] {
                 exchange.revise(&Change::Unknown { from });
             }
@@ -36,6 +47,29 @@ impl Roles {
 }
 
 impl Connection {
+    /// Returns whether a handshake or a message shows the roles of client and server.
+    pub fn shows_roles(&self) -> bool {
+        self.roles == Roles::Shown
+    }
+
+    /// Returns whether exchanges were left out because either end may be the client.
+    pub fn is_undirected(&self) -> bool {
+        self.roles == Roles::Undirected
+    }
+
+    /// Returns whether `exchange` is left out: it may be an answer and the request that followed it,
+    /// as either end may be the client, and no fault of the path took time in it.
+    pub(super) fn leave_out(&mut self, exchange: &Exchange) -> bool {
+        let ports = [self.client().port, self.server().port];
+        let leaves_out = self.mid_stream
+            && exchange.is_of_applications()
+            && self.roles.are_open(ports, &self.framer);
+        if leaves_out {
+            self.roles = Roles::Undirected;
+        }
+        leaves_out
+    }
+
     /// Determines client and server from `segment`. Ports only suggest the roles. A message that
     /// can only be a request or only a response determines them; exchanges that were found before
     /// that are dropped.

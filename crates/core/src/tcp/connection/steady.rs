@@ -15,7 +15,6 @@ use crate::tcp::connection::Connection;
 use crate::tcp::connection::doubt::{Doubted, note_doubt};
 use crate::tcp::connection::echoes::{TimestampCarrier, take_timestamps};
 use crate::tcp::connection::relayed::beyond_ack_ns;
-use crate::tcp::connection::roles::Roles;
 use crate::tcp::path::Path;
 use crate::tcp::row::Link;
 use crate::tcp::sender::{LoneSegment, Sender, SinceDeparture};
@@ -137,7 +136,7 @@ impl Connection {
         let calm = self.cold.get().is_none_or(|cold| cold.is_quiet_except(is_about_response))
             && self.setup.confirmed
             && is_set_up
-            && self.roles != Roles::Unknown
+            && !self.roles.may_be_learnt()
             && (self.pure_acks || self.path.base_rtt_ns() <= ACK_WITHIN_NS)
             // Without a captured handshake, a request that acknowledges the response is no sample
             // of the path.
