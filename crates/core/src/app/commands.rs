@@ -90,6 +90,9 @@ const OTHERS: &[&str] = &[
     "SORT",
 ];
 
+/// Commands that prepare a connection for data (RFC 959 §4.1.2, RFC 2428, RFC 1639).
+pub(super) const DATA_PORTS: [&str; 6] = ["PORT", "EPRT", "LPRT", "PASV", "EPSV", "LPSV"];
+
 /// Returns the command with the name `word`.
 pub(super) fn find(word: &[u8]) -> Command {
     let lists = [(MAIL, OF_MAIL), (FILES, OF_FILES), (OTHERS, OF_ANY)];

@@ -17,16 +17,17 @@
 //! recipient of several may be refused. A reply that no command waits for, such as 421 after an idle time,
 //! belongs to no exchange.
 
+mod line;
+
 use super::commands::{self, Command};
 use super::error_code::ErrorCode;
 use super::protocol::Protocol;
 use super::reply::{BAD, BYE, EnhancedStatus, LOGIN, NO, OWN, OWN_REASONS, Service, number};
 use crate::queue::Queue;
 use crate::wire::{BySide, Side};
+use line::{LINE_BYTES, Line};
 use memchr::memchr;
 
-/// Number of bytes at the beginning of a line that are read: a tag and a command, or a reply's code.
-const LINE_BYTES: usize = 40;
 /// Greatest length of a tag of IMAP that is followed, bytes.
 const TAG_BYTES: usize = 16;
 /// Greatest number of commands without a reply that are followed. Source: judgement; clients send a few hundred
@@ -89,38 +90,6 @@ enum Mode {
     Content,
 }
 
-/// The beginning of the current line of a side.
-#[derive(Clone, Copy)]
-struct Line {
-    bytes: [u8; LINE_BYTES],
-    len: usize,
-}
-
-impl Default for Line {
-    fn default() -> Self {
-        Self { bytes: [0; LINE_BYTES], len: 0 }
-    }
-}
-
-impl Line {
-    /// Takes bytes up to the end of the line, and returns its beginning if it is complete.
-    fn take(&mut self, bytes: &[u8], pos: &mut usize) -> Option<Self> {
-        let rest = bytes.get(*pos..).unwrap_or_default();
-        let end = memchr(b'\n', rest);
-        let taken = &rest[..end.unwrap_or(rest.len())];
-        for (slot, byte) in self.bytes[self.len..].iter_mut().zip(taken) {
-            *slot = *byte;
-            self.len += 1;
-        }
-        *pos += taken.len() + usize::from(end.is_some());
-        end.map(|_| std::mem::take(self))
-    }
-
-    fn text(&self) -> &[u8] {
-        self.bytes[..self.len].trim_ascii_end()
-    }
-}
-
 /// State of one connection.
 #[derive(Clone, Default)]
 pub(super) struct Dialogue {
@@ -151,6 +120,15 @@ pub(super) struct Dialogue {
     is_ended_idle: bool,
     /// The client waits for changes of its mailbox (RFC 9051 §6.3.13), and has not sent DONE.
     is_idling: bool,
+    /// A positive reply to the last command of POP3 has more lines, up to one with a dot alone (RFC 1939
+    /// §3).
+    has_list: bool,
+    /// Such a reply has begun.
+    is_listing: bool,
+    /// A connection for data was prepared, by the client's port or by the server's (RFC 959 §3.2).
+    has_data_port: bool,
+    /// A transfer was refused for want of a connection for data, and none had been prepared.
+    lacks_data_port: bool,
     /// The capture begins amid the session, and no reply has confirmed the protocol.
     is_tentative: bool,
     login: Progress,
@@ -203,6 +181,18 @@ impl Dialogue {
     /// Returns whether the server is in the midst of a numbered reply.
     pub fn is_replying(&self) -> bool {
         self.is_numbered() && (self.lines[1].len > 0 || self.multiline != 0)
+    }
+
+    /// Returns whether a reply of several lines has begun, and the line with a dot alone has not come that
+    /// ends it.
+    pub fn is_listing(&self) -> bool {
+        self.is_listing
+    }
+
+    /// Returns whether the server refused a transfer of FTP because there was no connection for data, and the
+    /// client had asked for none by PORT or PASV, though the session was seen from its beginning.
+    pub fn lacks_data_port(&self) -> bool {
+        self.lacks_data_port
     }
 
     /// Returns whether the last reply was a preliminary one.
@@ -282,7 +272,7 @@ impl Dialogue {
         self.lines[from] = Line::default();
         (self.waiting, self.multiline, self.chunk_left) = (0, 0, 0);
         self.earlier.clear();
-        self.is_idling = false;
+        (self.is_idling, self.is_listing) = (false, false);
         self.tag_bytes = 0;
         self.has_lost = true;
         if from == Side::Server {
@@ -300,7 +290,8 @@ impl Dialogue {
             // The client does not wait for the final reply.
             self.waiting = 0;
         }
-        (self.is_preliminary, self.is_idling) = (false, false);
+        // A client that goes on does not wait for more of a list.
+        (self.is_preliminary, self.is_idling, self.is_listing) = (false, false, false);
         let is_new = std::mem::take(&mut self.has_replied);
         if self.mode != Mode::Commands {
             if is_new {
@@ -362,6 +353,12 @@ impl Dialogue {
         if commands::AUTHENTICATIONS.contains(&self.command.name) {
             self.command.logs_in = self.service != Some(Service::Ftp) && words.clone().count() > 1;
         }
+        self.has_list = match self.command.name {
+            "RETR" | "TOP" | "CAPA" => true,
+            "LIST" | "UIDL" => words.clone().next().is_none(),
+            _ => false,
+        };
+        self.has_data_port |= commands::DATA_PORTS.contains(&self.command.name);
         if self.command.name == "BDAT" {
             self.chunk_left = chunk_bytes(words).unwrap_or(0);
         }
@@ -484,6 +481,7 @@ impl Dialogue {
         if (300..400).contains(&code) {
             return None;
         }
+        self.lacks_data_port |= matches!(code, 425 | 426) && !self.has_data_port && !self.has_lost;
         self.finish(command, !(300..600).contains(&code), code)
     }
 
@@ -491,6 +489,10 @@ impl Dialogue {
     fn signed(&mut self, line: &[u8]) -> Option<u16> {
         let is_done = line.starts_with(b"+OK");
         let is_error = line.starts_with(b"-ERR");
+        if self.is_listing {
+            self.is_listing = line != b".";
+            return None;
+        }
         if self.waiting == 0 || !(is_done || is_error || line.first() == Some(&b'+')) {
             return None;
         }
@@ -500,6 +502,8 @@ impl Dialogue {
             self.command.logs_in = true;
             return None;
         }
+        // Of several commands that wait, only the last one is known.
+        self.is_listing = is_done && self.has_list && self.waiting == 0;
         let code = self.reason(line);
         self.finish(self.command, is_done, code)
     }

@@ -106,6 +106,17 @@ impl Framer {
         self.spoken_by().dialogue.as_ref().is_some_and(|it| it.is_preliminary())
     }
 
+    /// Returns whether the server has begun a reply of POP3 with several lines and not ended it (RFC 1939
+    /// §3): the client waits for the line with a dot alone.
+    pub fn owes_lines(&self) -> bool {
+        self.spoken_by().dialogue.as_ref().is_some_and(|it| it.is_listing())
+    }
+
+    /// Returns whether a transfer of FTP was refused because its client had prepared no connection for data.
+    pub fn lacks_data_port(&self) -> bool {
+        self.spoken_by().dialogue.as_ref().is_some_and(|it| it.lacks_data_port())
+    }
+
     /// Returns whether the server has ended a session of commands and replies whose client was idle (SMTP's
     /// and FTP's 421, IMAP's BYE).
     pub fn is_ended_idle(&self) -> bool {

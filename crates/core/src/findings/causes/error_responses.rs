@@ -71,6 +71,9 @@ const LOGIN_ERRORS: &str = "login_errors";
 /// Name of the number of sessions that an error refused as a whole.
 const SESSIONS: &str = "refused_sessions";
 
+/// Name of the number of transfers of FTP for which the client had prepared no connection.
+const WITHOUT_PORT: &str = "without_port";
+
 /// Name of the number of errors about credentials.
 const CREDENTIALS: &str = "credentials";
 
@@ -96,6 +99,9 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     shown.add(FAILURES, code.is_some_and(ErrorCode::is_failure).into());
     shown.add(LOGIN_ERRORS, is_login(scene).into());
     shown.add(SESSIONS, ends_session(scene).into());
+    let is_of_data = code.is_some_and(|code| code.subject() == Subject::DataConnection);
+    let without_port = is_of_data && scene.connection.framer.lacks_data_port();
+    shown.add(WITHOUT_PORT, without_port.into());
     let is_about_credentials = |code: ErrorCode| code.subject() == Subject::Credentials;
     shown.add(CREDENTIALS, code.is_some_and(is_about_credentials).into());
     if is_login(scene) && &*scene.exchange.kind != GREETING {
@@ -337,6 +343,9 @@ pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> 
         || codes.first().is_some_and(|(most, _)| matches!(most, ErrorCode::Mysql(_)));
     if is_asked && facts.contains_key("of_cancel") {
         facts.insert("cancels", Fact::Text("requests to cancel".into()));
+    }
+    if cause.shown.count(WITHOUT_PORT) > 0 && facts.remove("of_transfer").is_some() {
+        facts.insert("of_order", Fact::Text("PORT or PASV".into()));
     }
     let logins = cause.shown.count(LOGIN_ERRORS);
     if logins > 0 && logins == cause.exchanges {

@@ -108,20 +108,30 @@ impl AtEnd<'_> {
     }
 
     /// Returns whether the last response has begun and nothing shows that more of it is due. Behind a
-    /// preliminary reply of FTP the final one is (RFC 959 §4.2).
+    /// preliminary reply of FTP the final one is (RFC 959 §4.2), and behind the first line of a list of POP3
+    /// the others are.
     pub(super) fn may_be_over(&self) -> bool {
-        self.timeline.may_be_over() && !self.framer.owes_final_reply()
+        self.timeline.may_be_over() && !self.framer.owes_final_reply() && !self.framer.owes_lines()
     }
 
-    /// Returns whether more of the response in progress may follow behind the last captured packet: what came is
-    /// the initial window of its sender to the byte (RFC 6928 §2), not all of it is acknowledged, and neither
-    /// side has closed.
+    /// Returns whether the server has announced more of its response than it has sent: bytes, or lines.
+    fn owes_rest(&self) -> bool {
+        self.framer.owes(Side::Server) || self.framer.owes_lines()
+    }
+
+    /// Returns whether more of the response in progress may follow behind the last captured packet, as neither
+    /// side has closed: it stops within a record of TLS, whose length is not encrypted (RFC 8446 §5.1); or what
+    /// came is the initial window of its sender to the byte (RFC 6928 §2), and not all of it is acknowledged.
     fn is_under_way(&self) -> bool {
         let space = &self.senders[Side::Server].space;
         let window_bytes = INITIAL_WINDOW_SEGMENTS * self.senders[Side::Server].sizes.smss();
         let front = self.timeline.exchanges.front().filter(|it| it.response_seen);
         let fills = front.is_some_and(|it| space.nxt == it.began_at[Side::Server] + window_bytes);
-        fills && self.ending.first().is_none() && !self.lacks_acks && space.una_seen() < space.nxt
+        let fills = fills && !self.lacks_acks && space.una_seen() < space.nxt;
+        let is_in_record = self.framer.protocol() == Protocol::Tls
+            && self.framer.owes(Side::Server)
+            && self.senders[Side::Server].in_order() == space.nxt;
+        front.is_some() && self.ending.first().is_none() && (fills || is_in_record)
     }
 
     /// Returns whether the response to the request in progress would be in a direction of which the
@@ -146,6 +156,7 @@ impl AtEnd<'_> {
         let has_fin = self.ending.fin_ns.iter().any(Option::is_some);
         let closed = has_all && self.ending.fin_ns[Side::Server].is_some();
         let may_be_over = self.timeline.may_be_over() || self.timeline.exchanges.is_ready();
+        let may_be_over = may_be_over && !self.framer.owes_lines();
         let has_content = has_all && self.framer.has_last_chunk();
         closed || has_content || may_be_over && (has_fin || has_all || !is_unfinished(self.senders))
     }
@@ -316,7 +327,7 @@ impl AtEnd<'_> {
         let has_begun =
             self.timeline.exchanges.front().is_some_and(|it| it.request_seen && it.response_seen);
         let server_fin = self.ending.fin_ns[Side::Server];
-        let is_due = self.framer.owes(Side::Server) || self.framer.owes_final_reply();
+        let is_due = self.owes_rest() || self.framer.owes_final_reply();
         has_begun && is_due && server_fin.is_none()
     }
 
@@ -325,7 +336,7 @@ impl AtEnd<'_> {
     /// FIN is then no fault of its own.
     pub fn is_given_up(&self, silent_ns: u64) -> bool {
         let [client, server] = self.senders;
-        (self.framer.owes(Side::Server) || server.history().holes.bytes() > 0)
+        (self.owes_rest() || server.history().holes.bytes() > 0)
             && !self.ending.was_reset_on_path()
             && client.space.una_seen() >= client.space.nxt
             && server.space.una_seen() >= server.in_order()
@@ -391,7 +402,7 @@ impl AtEnd<'_> {
     /// Returns whether the client has sent its whole request, the response is incomplete, and no
     /// data is in flight.
     pub(super) fn waits_for_answer(&self) -> bool {
-        let owed = self.framer.owes(Side::Server);
+        let owed = self.owes_rest();
         let asked = self.timeline.exchanges.front().is_some_and(|exchange| {
             let unanswered = exchange.request_seen && !exchange.response_seen;
             unanswered || owed || self.awaits_server_hello(exchange)
