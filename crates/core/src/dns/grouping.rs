@@ -112,6 +112,7 @@ impl Open {
             watched_until_ns: 0,
             is_abandoned: false,
             ends_with_capture: false,
+            lacks_packets: false,
             conntrack_race_suspected: false,
             queries: Vec::new(),
         };

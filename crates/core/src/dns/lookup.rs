@@ -55,6 +55,8 @@ pub struct QueryFlags {
     pub is_unread: bool,
     /// It does not ask for recursion (RFC 1035 §4.1.1: RD is not set).
     pub is_iterative: bool,
+    /// The answer offers no recursion (RFC 1035 §4.1.1: RA is not set): its server is no resolver.
+    pub lacks_recursion: bool,
     /// Its TTL is one that only Windows' initial 128 leaves: other systems begin with 64 or 255.
     pub is_from_windows: bool,
 }
@@ -225,6 +227,9 @@ pub struct Lookup {
     pub is_abandoned: bool,
     /// The capture ended before any client would have repeated the last query.
     pub ends_with_capture: bool,
+    /// Packets between the client and a server of the look-up are missing in the capture: answers came whose
+    /// queries it does not have.
+    pub lacks_packets: bool,
     /// Exactly one of an A and an AAAA query that were sent together from one port was answered:
     /// the sign of two packets racing in connection tracking.
     pub conntrack_race_suspected: bool,

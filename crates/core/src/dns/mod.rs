@@ -18,6 +18,7 @@ mod tests;
 pub mod thresholds;
 mod tracker;
 mod twice;
+mod unasked;
 
 pub use lookup::{Lookup, LookupOutcome, Query, QueryFlags};
 pub use streams::{Streams, concerns};

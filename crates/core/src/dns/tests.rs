@@ -19,6 +19,7 @@ mod fragments;
 mod lookups;
 mod messages;
 mod times;
+mod unasked;
 
 const CLIENT: &str = "10.0.0.2";
 

@@ -4,6 +4,7 @@ use super::early::{self, Early};
 use super::grouping::{Fit, NewQuery, Open, has_answers};
 use super::lookup::{Foreign, Lookup, LookupContext, Query, QueryFlags};
 use super::open::OpenLookups;
+use super::unasked::Unasked;
 use crate::capture::FrameId;
 use crate::dns::thresholds::{RESOLVER_TIMEOUT_MIN_NS, RESOLVER_TIMEOUT_NS};
 use crate::wire::Endpoint;
@@ -39,6 +40,7 @@ pub struct Tracker {
     timeouts_ns: BTreeMap<[u8; 16], u64>,
     finished: Vec<Lookup>,
     early: Early,
+    unasked: Unasked,
     swept_ns: u64,
 }
 
@@ -158,6 +160,7 @@ impl Tracker {
     fn answer_early(&mut self, carried: &MessageContext<'_>) {
         let MessageContext { time_ns, source: client, destination: server, .. } = *carried;
         let Some(early) = self.early.take(time_ns, server, client) else { return };
+        self.unasked.take_back([client.address, server.address]);
         let (frame, payload_bytes) = (early.frame, early.payload_bytes);
         match early.message {
             None => self.unreachable((time_ns, frame), client, server, early.router),
@@ -177,10 +180,18 @@ impl Tracker {
         finished
     }
 
+    /// Marks those of `lookups`, which were taken, between whose client and server the capture lacks
+    /// packets.
+    pub fn mark_partial(&self, lookups: &mut [Lookup]) {
+        self.unasked.mark(lookups);
+    }
+
     /// Returns the look-ups not yet taken; those still open end with the capture at `end_ns`.
     pub fn finish(mut self, end_ns: u64) -> Vec<Lookup> {
         self.close_where(end_ns, |_| true);
-        self.take_finished()
+        let mut finished = self.take_finished();
+        self.mark_partial(&mut finished);
+        finished
     }
 
     /// Processes one message. Anything but a DNS query or answer is ignored, and so is a query to a
@@ -203,8 +214,10 @@ impl Tracker {
             self.swept_ns = time_ns;
             self.close_where(time_ns, |open| open.is_over(time_ns));
         }
+        self.unasked.begin(time_ns);
         if message.is_response && source.port == DNS_PORT {
             if !self.answer(carried, &message) && carried.carrier == Transport::Datagram {
+                self.note_unasked(carried, &message);
                 let MessageContext { frame, payload_bytes, .. } = *carried;
                 let (server, client, message) = (*source, *destination, Some(payload.to_vec()));
                 let early = early::Answer {
@@ -221,6 +234,16 @@ impl Tracker {
         } else if !message.is_response && destination.port == DNS_PORT && !destination.is_group() {
             self.query(carried, &message);
             self.answer_early(carried);
+        }
+    }
+
+    /// Notes an answer whose query was not captured. One that comes twice answers a query that is known.
+    fn note_unasked(&mut self, carried: &MessageContext<'_>, message: &Message) {
+        let MessageContext { time_ns, source: server, destination: client, .. } = *carried;
+        let Some(question) = &message.question else { return };
+        let mut alike = self.open.named(client.address, &question.name);
+        if !alike.any(|(_, open)| open.knows(message.id)) {
+            self.unasked.add(time_ns, [client.address, server.address]);
         }
     }
 
@@ -353,6 +376,7 @@ impl Tracker {
             query.baseline_ns = baseline_ns;
             query.flags.is_truncated = message.is_truncated && !carried.carrier.is_tcp();
             query.flags.has_answers = has_answers(message);
+            query.flags.lacks_recursion = !message.is_recursion_available;
             let taken_ns = time_ns.saturating_sub(query.sent_ns);
             open.note_answer(time_ns, message);
             if self.baselines_ns.len() < SERVERS_MAX || baseline_ns.is_some() {

@@ -6,6 +6,7 @@
 //! separate exchange with the resolver.
 
 mod held;
+mod served;
 mod unwaited;
 
 use crate::app::Protocol;
@@ -28,6 +29,7 @@ use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Cause, Culprit, Ledger, Outcome as Ended, Owner, Role, Window};
 use crate::wire::{Endpoint, Side};
 use held::{Held, held_up_answer, held_up_server, servers_by_host};
+use served::{Served, fastest, slowest};
 use std::collections::{HashMap, HashSet};
 use unwaited::Unwaited;
 
@@ -83,6 +85,7 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
         lines,
         isolated,
         unwaited: Unwaited::of(&lookups),
+        served: Served::of(&lookups),
         by_name,
     };
     lookups.retain(|lookup| {
@@ -264,6 +267,7 @@ struct ResolverBehaviour {
     /// Clients to which nothing came at all, with the number of resolvers that they queried.
     isolated: HashMap<[u8; 16], u64>,
     unwaited: Unwaited,
+    served: Served,
     /// Servers whose answers the names decide.
     by_name: HashMap<Endpoint, ByName>,
 }
@@ -354,30 +358,6 @@ fn note_udp_answers(lookups: &[Lookup], tally: &mut Tally) {
 fn tried(tally: &Tally) -> HashSet<[u8; 16]> {
     let hosts = tally.causes.keys().map(|key| key.server.address);
     hosts.chain(tally.firsts.iter().map(|first| first.server.address)).collect()
-}
-
-/// Returns the time of the fastest answer of each server that was no failure, ns.
-fn fastest(lookups: &[Lookup]) -> HashMap<Endpoint, u64> {
-    let mut fastest_ns = HashMap::new();
-    let queries = lookups.iter().flat_map(|lookup| &lookup.queries);
-    for query in queries.filter(|query| query.is_answered() && !query.is_failure()) {
-        let Some(answered_ns) = query.answered_ns else { continue };
-        let taken_ns = answered_ns.saturating_sub(query.sent_ns);
-        let least_ns = fastest_ns.entry(query.server).or_insert(taken_ns);
-        *least_ns = taken_ns.min(*least_ns);
-    }
-    fastest_ns
-}
-
-/// Returns the time of the slowest answer of each server, ns.
-fn slowest(lookups: &[Lookup]) -> HashMap<Endpoint, u64> {
-    let mut slowest_ns = HashMap::new();
-    for query in lookups.iter().flat_map(|lookup| &lookup.queries).filter(|it| it.is_answered()) {
-        let Some(answered_ns) = query.answered_ns else { continue };
-        let most_ns: &mut u64 = slowest_ns.entry(query.server).or_default();
-        *most_ns = (*most_ns).max(answered_ns.saturating_sub(query.sent_ns));
-    }
-    slowest_ns
 }
 
 /// Returns whether the client, or the server whose exchange waited for it, goes on right after the
@@ -544,6 +524,8 @@ fn attribute(
             is_measured: fair_ns.is_some(),
             is_reached: known.reached.contains(&query.server),
             by_name: known.by_name.get(&query.server).copied(),
+            is_authoritative: known.served.is_authoritative(query.server),
+            longest_bytes: known.served.longest_bytes(query.server),
         };
         let scene = LookupScene { lookup, query, known: &known };
         let instance = lookup::instance(&scene, (cause, ns));

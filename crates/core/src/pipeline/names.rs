@@ -80,12 +80,14 @@ impl Names {
 
     /// Removes and returns the finished look-ups that are kept.
     pub fn take_finished(&mut self) -> Vec<Lookup> {
+        self.dns.mark_partial(&mut self.lookups);
         std::mem::take(&mut self.lookups)
     }
 
     /// Returns all look-ups; the capture ended at `last_ns`.
     pub fn finish(self, last_ns: u64) -> Vec<Lookup> {
         let mut lookups = self.lookups;
+        self.dns.mark_partial(&mut lookups);
         lookups.extend(self.dns.finish(last_ns));
         lookups
     }

@@ -84,6 +84,8 @@ pub struct Message {
     pub is_truncated: bool,
     /// RD (RFC 1035 §4.1.1): the client asks the server to query other servers where necessary.
     pub is_recursion_desired: bool,
+    /// RA (RFC 1035 §4.1.1): the server asks others where it does not know the answer itself.
+    pub is_recursion_available: bool,
     /// RCODE, see [`rcode`].
     pub rcode: u8,
     /// The first question, if it was captured completely.
@@ -113,6 +115,7 @@ impl Message {
             opcode: (flags >> 11 & 0xf) as u8,
             is_truncated: flags & 0x0200 != 0,
             is_recursion_desired: flags & 0x0100 != 0,
+            is_recursion_available: flags & 0x0080 != 0,
             rcode: (flags & 0xf) as u8,
             question: None,
             answer_count: word(6),

@@ -18,6 +18,8 @@ const SHOWN_ELSEWHERE: &[&str] = &[
     "!public_resolver",
     "?asked_again_by_client",
     "!other_source",
+    "!authoritative",
+    "long_type",
     "silent_names",
     "?reached",
     "?closed_port",

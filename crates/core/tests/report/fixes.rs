@@ -50,6 +50,7 @@ const CONTRADICTED: &[(Cause, Role, &str, &str, &str)] = &[
     (Cause::DnsTimeout, Role::Network, "windows", "resolv.conf", "at both ends"),
     (Cause::DnsTimeout, Role::Resolver, "reached", "let UDP and TCP port 53 to it pass", "its log"),
     (Cause::DnsTimeout, Role::Network, "other_source", "at both ends", "name a word"),
+    (Cause::DnsTimeout, Role::Resolver, "authoritative", "rotate", "with fragments"),
     (Cause::DnsTimeout, Role::Resolver, "silent_names", "with fragments", "response policy zone"),
     (
         Cause::DnsFailure,
@@ -86,6 +87,7 @@ const NEEDED: &[(Cause, Role, Protocol, &str, &str)] = &[
     (Cause::DnsFailure, Role::Resolver, Protocol::Dns, "closed_port", "let it listen"),
     (Cause::DnsFailure, Role::Network, Protocol::Dns, "router", "an uplink that works"),
     (Cause::DnsFailure, Role::Resolver, Protocol::Dns, "misread", "accepts EDNS"),
+    (Cause::DnsTimeout, Role::Resolver, Protocol::Dns, "long_type", "dig +tcp"),
     (Cause::DnsSlow, Role::Resolver, Protocol::Dns, "asked_again_by_client", "`dnsmasq`"),
     (Cause::DnsSlow, Role::Resolver, Protocol::Dns, "expired", "a longer TTL"),
     (Cause::PathRtt, Role::Network, Protocol::Http2, "granted", "SETTINGS_INITIAL_WINDOW_SIZE"),
@@ -146,7 +148,8 @@ fn a_server_of_few_workers_needs_more_of_them_and_no_profile() {
         (Protocol::Redis, "LATENCY DOCTOR"),
     ] {
         let of = |facts| fixes_of(Cause::ServerThink, Role::Server, Some(protocol), facts);
-        assert!(of(&[]).contains(advice) && !of(&["workers"]).contains(advice), "{advice}");
+        assert!(of(&["recorded"]).contains(advice), "{advice}");
+        assert!(!of(&["recorded", "workers"]).contains(advice), "{advice}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! A query that was lost or that its server did not answer (RFC 1035 §4.2.1).
 
-use super::lookup::{LookupRules, LookupScene, type_name, unanswered_queries};
+use super::lookup::{LookupRules, LookupScene, is_long_type, type_name, unanswered_queries};
 use crate::dns::{Lookup, LookupOutcome, Query};
 use crate::findings::proof::Proof;
 use crate::model::{Cause, Fact, Role};
@@ -56,7 +56,17 @@ fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
             proof.add_fact("answered", Fact::Count(0));
         } else {
             proof.add_fact("others", Fact::Count(known.other_types));
-            proof.add_fact("silent_type", Fact::Text(type_name(query.qtype)));
+            let type_name = Fact::Text(type_name(query.qtype));
+            if is_long_type(query.qtype) && !query.flags.over_tcp {
+                // Whether the type or the size decides is not known.
+                proof.add_fact("long_type", type_name);
+                let bytes = u64::from(known.longest_bytes);
+                if bytes > 0 {
+                    proof.add_fact("longest_bytes", Fact::Bytes(bytes));
+                }
+            } else {
+                proof.add_fact("silent_type", type_name);
+            }
         }
     }
     if let Some(by_name) = known.by_name.filter(|_| query.is_silent()) {
@@ -67,6 +77,10 @@ fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
     if lookup.outcome == LookupOutcome::Timeout && known.answered == 0 {
         // How soon a server would answer that never did is not known.
         proof.add_fact("unmeasured", Fact::Text(query.server.ip().to_string()));
+    }
+    if known.is_authoritative {
+        let server = Fact::Text(query.server.ip().to_string());
+        proof.add_fact("authoritative", server);
     }
     let silent = query.answered_ns.is_none() && query.refused().is_none();
     let whole = lookup.queries.iter().all(|query| !query.is_cut_short());

@@ -170,6 +170,10 @@ pub(in crate::findings) struct OtherQueries<'a> {
     pub is_reached: bool,
     /// Its server answers each query for some names and none for others.
     pub by_name: Option<ByName>,
+    /// Its answers offer no recursion: it is no resolver.
+    pub is_authoritative: bool,
+    /// Greatest length of its answers over UDP, bytes; 0 if there are none.
+    pub longest_bytes: u32,
 }
 
 /// A query that shows a cause, its look-up, and facts from other queries.
@@ -410,6 +414,15 @@ const TYPES: &[(u16, &str)] = &[
     (256, "URI"),
     (257, "CAA"),
 ];
+
+/// Types whose records are often longer than a packet carries: TXT, and keys and signatures (RFC 4034 §2, §3).
+/// ANY asks for all of them.
+const LONG_TYPES: [u16; 4] = [16, 46, 48, 255];
+
+/// Returns whether answers of this type are often longer than a packet carries.
+pub(super) fn is_long_type(qtype: u16) -> bool {
+    LONG_TYPES.contains(&qtype)
+}
 
 /// Returns the mnemonic of a query type, or its form in RFC 3597 §5 if it has none.
 pub(crate) fn type_name(qtype: u16) -> String {

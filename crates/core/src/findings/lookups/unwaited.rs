@@ -19,9 +19,11 @@ impl Unwaited {
         Self(all.into_iter().filter(is_unwaited).map(|(server, _)| server).collect())
     }
 
-    /// Returns whether the only query of the look-up got no answer from such a server.
+    /// Returns whether the only query of the look-up got no answer from such a server, or none that the
+    /// capture has, which lacks packets between these two hosts.
     pub fn has(&self, lookup: &Lookup) -> bool {
-        is_single_timeout(lookup) && self.0.contains(&lookup.queries[0].server)
+        is_single_timeout(lookup)
+            && (lookup.lacks_packets || self.0.contains(&lookup.queries[0].server))
     }
 }
 
