@@ -87,6 +87,7 @@ pub(super) const COMPUTED: &[&str] = &[
     "effect_ns",
     "waiting_ns",
     "greeting_ns",
+    "startup_ns",
 ];
 
 /// Values that state of the system or an experiment gives.
@@ -118,6 +119,10 @@ pub(super) const OF_STATE: &[&str] = &[
 
 /// Numbers of packets, or of events that take a packet each.
 pub(super) const COUNTS: &[&str] = &[
+    "cancel_requests",
+    "without_port",
+    "cancelled",
+    "failed",
     "all_resumed",
     "ahead",
     "accepted",
@@ -260,6 +265,7 @@ pub(super) const COUNTS: &[&str] = &[
 
 /// Sizes and rates that are estimated from many packets.
 pub(super) const ESTIMATES: &[&str] = &[
+    "longest_bytes",
     "bdp_bytes",
     "before_bytes",
     "bottleneck_bps",
@@ -418,6 +424,10 @@ pub(super) const WORDS: &[&str] = &[
     "server_certificate",
     "shown",
     "side",
+    "authoritative",
+    "long_type",
+    "of_order",
+    "recorded",
     "silent_type",
     "slow_median",
     "tail_name",

@@ -24,6 +24,11 @@ pub fn facts(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>) ->
         ("p99_ns", Fact::Ns(cause.waits.quantile_ns(0.99))),
     ]);
     facts.extend(limit_ns(key, cause, endpoint).map(|limit_ns| ("limit_ns", Fact::Ns(limit_ns))));
+    if cause.exchanges == 1 {
+        // Where a part of its waits was moved here from another cause, there are several of one exchange.
+        let longest = Fact::Ns(cause.waits.latency().max_ns);
+        facts.extend(["p50_ns", "p99_ns"].map(|name| (name, longest.clone())));
+    }
     if cause.exchanges == 0 {
         facts.clear();
     }

@@ -43,6 +43,7 @@ pub mod server_think;
 pub(super) mod set_up;
 pub mod slow_start;
 mod spurious_retransmission;
+mod statements;
 pub(super) mod syn_flood;
 pub(super) mod syn_retransmit;
 mod tls_handshake;

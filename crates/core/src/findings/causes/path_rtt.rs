@@ -18,8 +18,11 @@ const FETCH: &str = "FETCH";
 /// §6.2.1, RFC 2595 §4).
 const STARTTLS: [&str; 2] = ["STARTTLS", "STLS"];
 
+/// Kind of the exchange with which a session of PostgreSQL begins.
+const STARTUP: &str = "startup";
+
 /// Kinds of the exchanges that open a connection: PostgreSQL's, MySQL's, a server that speaks first, and TLS.
-const OPENINGS: [&str; 4] = ["startup", "connect", "greeting", "TLS handshake"];
+const OPENINGS: [&str; 4] = [STARTUP, "connect", "greeting", "TLS handshake"];
 
 /// How the time of this cause, added up over an endpoint, becomes a finding. Every exchange takes a
 /// round trip, so the cause is reported only if a round trip is long or if many add up.
@@ -91,6 +94,7 @@ fn facts(finding: &mut Finding, server: Endpoint, endpoint: &EndpointTally, _: &
     // A log-in, and what the server says first, ask for nothing that could be asked for at once.
     let openings = endpoint.kinds.iter().filter(|(kind, _)| OPENINGS.contains(&&***kind));
     let openings: u64 = openings.map(|(_, group)| group.exchanges).sum();
+    let openings = openings + hidden_openings(endpoint);
     // Where most requests go over a connection that is open, to reuse connections saves little.
     let opens_often = has_starttls || (connects + openings) * 2 >= exchanges;
     let reconnects = endpoint.clients.reconnects().filter(|_| opens_often);
@@ -114,6 +118,16 @@ fn facts(finding: &mut Finding, server: Endpoint, endpoint: &EndpointTally, _: &
         facts.insert("several", Fact::Count(asked));
     }
     facts
+}
+
+/// Returns how many exchanges that cannot be read may begin sessions of PostgreSQL: behind the request for
+/// TLS, which is read, come the start-up message and up to two messages of the authentication (PostgreSQL,
+/// "SASL Authentication"), each of which needs the answer to the one before.
+fn hidden_openings(endpoint: &EndpointTally) -> u64 {
+    const MESSAGES: u64 = 3;
+    let of = |name: &str| endpoint.kinds.iter().find(|(kind, _)| &***kind == name);
+    let count = |name: &str| of(name).map_or(0, |(_, group)| group.exchanges);
+    count("").min(MESSAGES * count(STARTUP))
 }
 
 /// Names the receiver whose application grants too little, if most of `cost_ns` is the waits for it.

@@ -2,7 +2,7 @@
 //!
 //! Recognised in `judge/application.rs`: it is the time that no mechanism of TCP explains.
 
-use super::application;
+use super::{application, statements};
 use crate::findings::facts::{Facts, perhaps_distance};
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
@@ -76,6 +76,7 @@ pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Fa
     if 2 * greeting_ns > cause.lost_ns {
         facts.insert("greeting_ns", Fact::Ns(greeting_ns));
     }
+    facts.extend(statements::facts(endpoint));
     facts.extend(perhaps_distance(cause, endpoint));
     let is_unread = application::is_unread_in(cause);
     if is_unread && application::is_read(endpoint.identity.protocol) {

@@ -71,7 +71,12 @@ fn line(sum: &Sum, report: &Report, whole_ns: u64, language: Language) -> Option
     let differs = |ns: u64| ns as f64 >= DIFFERENCE_MIN * whole_ns as f64;
     let (rest_ns, more_ns) = (owned_ns.saturating_sub(told_ns), told_ns.saturating_sub(owned_ns));
     if differs(rest_ns) {
-        right.push(say!(language, "outside_findings", share = share_of(rest_ns, whole_ns)));
+        let share = share_of(rest_ns, whole_ns);
+        let failures = failures(&report.findings);
+        right.push(match failures.is_empty() {
+            true => say!(language, "outside_findings", share),
+            false => say!(language, "outside_or_within", share, failures),
+        });
     }
     if differs(more_ns) {
         let more = say!(language, "of_others", share = share_of(more_ns, whole_ns));
@@ -84,6 +89,15 @@ fn line(sum: &Sum, report: &Report, whole_ns: u64, language: Language) -> Option
     };
     let same = alike && !differs(rest_ns) && !differs(more_ns);
     (!names.is_empty() && !same).then(|| format!("{left} = {}", right.join(" + ")))
+}
+
+/// Returns the causes of findings whose exchanges failed, which have time of any owner.
+fn failures(findings: &[Finding]) -> String {
+    let failing = findings.iter().filter(|it| it.lost_ns > 0 && it.cause.owners().is_empty());
+    let mut names: Vec<_> = failing.map(|it| it.cause.id()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(", ")
 }
 
 /// Smallest difference that is shown: half a per cent.
