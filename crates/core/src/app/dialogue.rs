@@ -118,6 +118,8 @@ pub(super) struct Dialogue {
     has_replied: bool,
     is_preliminary: bool,
     is_ended_idle: bool,
+    /// Number of refusals that are no errors: the client asked what the server offers.
+    refused_offers: u32,
     /// The client waits for changes of its mailbox (RFC 9051 §6.3.13), and has not sent DONE.
     is_idling: bool,
     /// A positive reply to the last command of POP3 has more lines, up to one with a dot alone (RFC 1939
@@ -228,6 +230,11 @@ impl Dialogue {
     /// Returns whether the server has ended the session so.
     pub fn is_ended_idle(&self) -> bool {
         self.is_ended_idle
+    }
+
+    /// Number of refusals that are no errors, see [`commands::is_offer`].
+    pub fn refused_offers(&self) -> u32 {
+        self.refused_offers
     }
 
     /// Returns the protocol, once a greeting or a command has shown it.
@@ -549,7 +556,9 @@ impl Dialogue {
     fn finish(&mut self, command: Command, is_done: bool, code: u16) -> Option<u16> {
         let service = self.service?;
         let is_last = self.waiting == 0;
-        let is_error = !is_done && !commands::is_offer(service, &command, code);
+        let is_offer = !is_done && commands::is_offer(service, &command, code);
+        self.refused_offers = self.refused_offers.saturating_add(is_offer.into());
+        let is_error = !is_done && !is_offer;
         let follows = self.has_refused && service == Service::Smtp && matches!(code, 503 | 554);
         self.has_refused |= is_error;
         // USER of POP3 is only the first half of a login, and of a mail only the last step counts.

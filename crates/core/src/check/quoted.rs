@@ -120,6 +120,7 @@ pub(super) const OF_STATE: &[&str] = &[
 /// Numbers of packets, or of events that take a packet each.
 pub(super) const COUNTS: &[&str] = &[
     "cancel_requests",
+    "recorded",
     "without_port",
     "cancelled",
     "failed",
@@ -427,7 +428,6 @@ pub(super) const WORDS: &[&str] = &[
     "authoritative",
     "long_type",
     "of_order",
-    "recorded",
     "silent_type",
     "slow_median",
     "tail_name",

@@ -26,6 +26,6 @@ pub(super) fn settle(tally: &mut Tally) {
         }
         tally.causes.take_all(|key, _| key.server == server);
         tally.slowest.leave_out(server);
-        tally.worst.turn_round(server);
+        tally.worst.leave_out(server);
     }
 }

@@ -68,6 +68,8 @@ pub struct Notes {
     pub port_reuses: u64,
     /// Number of sessions that their server ended because the client was idle.
     ended_idle: u64,
+    /// Number of commands that were refused and only asked what a server offers.
+    refused_offers: u64,
     /// Number of look-ups for which nothing waits.
     pub background_lookups: u64,
     /// Number of queries of name servers, for which no application is seen to wait.
@@ -199,6 +201,7 @@ impl Notes {
         self.opened.connection(connection);
         self.not_due += connection.cold.not_due();
         self.ended_idle += u64::from(connection.framer.is_ended_idle());
+        self.refused_offers += connection.framer.refused_offers();
         self.cuts.connection(connection);
         self.tunnelled += u64::from(connection.is_tunnelled);
         let senders = &connection.senders;
@@ -271,6 +274,7 @@ impl Notes {
         self.port_reuses += other.port_reuses;
         self.not_due += other.not_due;
         self.ended_idle += other.ended_idle;
+        self.refused_offers += other.refused_offers;
         self.background_lookups += other.background_lookups;
         self.iterative += other.iterative;
     }
@@ -334,6 +338,7 @@ impl Notes {
             ("unasked_messages", "count", self.unsolicited),
             ("stopped_streams", "count", self.stopped),
             ("sessions_ended_idle", "count", self.ended_idle),
+            ("refused_offers", "count", self.refused_offers),
             ("requests_behind_the_last", "count", self.not_due),
             ("icmp_errors", "count", self.icmp_errors),
             ("ecn", "count", self.ecn_marked),

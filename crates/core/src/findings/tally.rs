@@ -295,7 +295,10 @@ impl Sink for Tally {
             self.unanswered.push(unanswered);
             fallback::bound(&mut self.unanswered);
         }
-        self.vantages.add(&connection.path, connection.view().is_acknowledged_nearer());
+        // Which of its ends is near is not known of a connection whose client is not.
+        if !connection.is_undirected() {
+            self.vantages.add(&connection.path, connection.view().is_acknowledged_nearer());
+        }
         if connection.setup.is_established() || connection.setup.confirmed && connection.mid_stream
         {
             self.hosts.add([connection.client().address, connection.server().address]);

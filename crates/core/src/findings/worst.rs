@@ -131,18 +131,9 @@ impl Worst {
         }
     }
 
-    /// Exchanges client and server of the connections to `server`, which is the client, and leaves out
-    /// their exchanges.
-    pub fn turn_round(&mut self, server: Endpoint) {
-        for report in self.kept.iter_mut().map(|(_, one)| &mut one.report) {
-            if report.server == server {
-                std::mem::swap(&mut report.client, &mut report.server);
-                std::mem::swap(&mut report.client_to_server, &mut report.server_to_client);
-                (report.exchanges, report.lost_ns) = (0, 0);
-                report.ledger = Default::default();
-                report.reassigned.clear();
-            }
-        }
+    /// Leaves out the connections to `server`, which is the client.
+    pub fn leave_out(&mut self, server: Endpoint) {
+        self.kept.retain(|(_, one)| one.report.server != server);
     }
 
     /// Adds `lost_ns` to the faults of the connection that begins with `first_frame`. `moved` is

@@ -9,7 +9,7 @@ const TABLES: [&str; 7] =
     ["HashMap<", "BTreeMap<", "BTreeSet<", "VecDeque<", "HashSet<", "HashTable<", "Queue<"];
 
 /// Files of tables and bounds, with the generator of [`crate::all`] that fills them.
-const FILLED: [(&str, &str); 76] = [
+const FILLED: [(&str, &str); 78] = [
     ("app/calls.rs", "modbus: calls (client)"),
     ("app/dialogue.rs", "smtp: commands (client)"),
     ("app/exchanges.rs", "http: requests, none answered"),
@@ -34,6 +34,7 @@ const FILLED: [(&str, &str); 76] = [
     ("dns/open.rs", "queries of one client for many names"),
     ("dns/streams.rs", "names over TCP"),
     ("dns/tracker.rs", "answers of many resolvers"),
+    ("dns/unasked.rs", "answers of many servers without query"),
     ("findings/answers.rs", "answered look-ups without end"),
     ("findings/attempts.rs", "closed"),
     ("findings/causes/syn_flood.rs", "SYNs"),
@@ -41,6 +42,7 @@ const FILLED: [(&str, &str); 76] = [
     ("findings/legs.rs", "single requests"),
     ("findings/loaded_line.rs", "closed between many hosts"),
     ("findings/lookups.rs", "answered look-ups without end"),
+    ("findings/lookups/served.rs", "answered look-ups without end"),
     ("findings/mute_hosts.rs", "SYNs to many servers"),
     ("findings/numbers.rs", "SYNs to many servers"),
     ("findings/overflow.rs", "SYN-ACKs"),

@@ -103,6 +103,16 @@ pub fn all() -> Vec<Hostile> {
             }
             pcap
         }),
+        Hostile::one("answers of many servers without query", |size| {
+            let mut pcap = Pcap::new();
+            for number in 0..(LOOKUPS * size) as u32 {
+                // What was asked before the capture began is not missing in it.
+                pcap.time_ns += if number == 1 { 6_000_000_000 } else { 0 };
+                let server = (0x0c00_0000 + number, 53);
+                pcap.udp(server, (CLIENT, port(number)), &message(7, "a", true));
+            }
+            pcap
+        }),
         Hostile::one("fragments of answers", |size| {
             let mut pcap = Pcap::new();
             for number in 0..(LOOKUPS * size / 2) as u32 {

@@ -19,7 +19,6 @@ const SHOWN_ELSEWHERE: &[&str] = &[
     "?asked_again_by_client",
     "!other_source",
     "!authoritative",
-    "long_type",
     "silent_names",
     "?reached",
     "?closed_port",

@@ -123,6 +123,12 @@ impl Framer {
         self.dialogue.as_ref().is_some_and(|it| it.is_ended_idle())
     }
 
+    /// Number of commands that the server refused and that only asked what it offers, or whether something
+    /// exists: no errors.
+    pub fn refused_offers(&self) -> u64 {
+        self.spoken_by().dialogue.as_ref().map_or(0, |it| it.refused_offers().into())
+    }
+
     /// Returns what the session was for and did not get, as far as commands and replies show it.
     pub fn refused(&self) -> Option<Refused> {
         self.spoken_by().dialogue.as_ref().and_then(|it| it.refused())

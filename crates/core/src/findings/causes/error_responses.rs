@@ -344,8 +344,9 @@ pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> 
     if is_asked && facts.contains_key("of_cancel") {
         facts.insert("cancels", Fact::Text("requests to cancel".into()));
     }
-    if cause.shown.count(WITHOUT_PORT) > 0 && facts.remove("of_transfer").is_some() {
-        facts.insert("of_order", Fact::Text("PORT or PASV".into()));
+    let without_port = cause.shown.count(WITHOUT_PORT) > 0;
+    if let Some(code) = facts.remove("of_transfer") {
+        facts.insert(if without_port { "of_order" } else { "of_transfer" }, code);
     }
     let logins = cause.shown.count(LOGIN_ERRORS);
     if logins > 0 && logins == cause.exchanges {

@@ -49,13 +49,18 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         false if gap.flight.small_acked => "flight_rest",
         false => "full_flight_end",
     };
-    match gap.turn {
-        Turn::Continues => proof.add_frame_before(gap, flight_end),
-        Turn::Answers => {
-            proof.add_frame("said_before", gap.own_last);
-            let earlier_bytes = gap.own_last.payload_bytes.into();
-            proof.add_fact("earlier_bytes", Fact::Bytes(earlier_bytes));
-        }
+    // A response that begins with the held segment is no part of what was sent before: that answers
+    // another request.
+    let begins = gap.sender == Side::Server && scene.exchange.answered_ns == gap.next.time_ns;
+    let earlier = match gap.turn {
+        Turn::Continues => Some(gap.last).filter(|_| begins && gap.last_small && !joined),
+        Turn::Answers => Some(gap.own_last),
+    };
+    if let Some(earlier) = earlier {
+        proof.add_frame("said_before", earlier);
+        proof.add_fact("earlier_bytes", Fact::Bytes(earlier.payload_bytes.into()));
+    } else {
+        proof.add_frame_before(gap, flight_end);
     }
     match gap.acks.last.filter(|ack| !ack.pure && ack.seen_ns >= gap.start_ns) {
         Some(AckTrigger { frame, seen_ns: time_ns, payload_bytes, .. }) => {

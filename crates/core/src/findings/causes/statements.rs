@@ -20,7 +20,8 @@ pub(super) fn facts(endpoint: &EndpointTally) -> Facts {
     }
     let spent_ns = |group: &Group| group.ledger.of(Owner::Server);
     let is_answered = |group: &Group| group.outcomes.of(OutcomeKind::Answered) > 0;
-    let (mut startup_ns, mut recorded_ns, mut failed_ns, mut failed) = (0, 0, 0, 0);
+    let (mut startup_ns, mut recorded_ns, mut failed_ns) = (0, 0, 0);
+    let (mut recorded, mut failed) = (0, 0);
     let (mut cancelled, mut requests) = (0, 0);
     for (kind, group) in endpoint.kinds.iter() {
         cancelled +=
@@ -28,7 +29,10 @@ pub(super) fn facts(endpoint: &EndpointTally) -> Facts {
         match &**kind {
             STARTUP => startup_ns += spent_ns(group),
             CANCEL => requests += group.exchanges,
-            _ if is_answered(group) => recorded_ns += spent_ns(group),
+            _ if is_answered(group) => {
+                recorded_ns += spent_ns(group);
+                recorded += group.outcomes.of(OutcomeKind::Answered);
+            }
             // One that is still open has no record yet.
             _ if group.outcomes.codes().is_empty() => {}
             _ => {
@@ -45,7 +49,7 @@ pub(super) fn facts(endpoint: &EndpointTally) -> Facts {
         facts.insert("failed", Fact::Count(failed));
     }
     if matters(recorded_ns) {
-        facts.insert("recorded", Fact::Text("statements that succeeded".into()));
+        facts.insert("recorded", Fact::Count(recorded));
     }
     if cancelled > 0 {
         facts.insert("cancelled", Fact::Count(cancelled));
