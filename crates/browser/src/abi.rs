@@ -141,6 +141,8 @@ pub unsafe extern "C" fn tcpwhy_report(asked: *mut u8, bytes: usize) {
             tell(Part::Document, &document);
             tell(Part::Page, &page::render(&document));
         }
-        Err(error) => tell(Part::Error, &error_in(language.unwrap_or_default(), &error.to_string())),
+        Err(error) => {
+            tell(Part::Error, &error_in(language.unwrap_or_default(), &error.to_string()))
+        }
     }
 }

@@ -27,8 +27,7 @@ pub use affected_clients::AffectedClients;
 pub use causes::Causes;
 pub use culprits::{CauseTally, Instance, Key, Part};
 pub use endpoint::{
-    EndpointTally, Group, GuessedClient, Handshakes, Holds, KIND_OTHER, RoundTrips, Sample,
-    SenderTally,
+    EndpointTally, Group, Handshakes, Holds, KIND_OTHER, RoundTrips, Sample, SenderTally,
 };
 use firsts::FIRSTS_MAX;
 pub use firsts::First;
@@ -55,6 +54,7 @@ use crate::findings::failed_upstream::{self, ServerError};
 use crate::findings::fallback::Unanswered;
 use crate::findings::left_waiting::LeftWaiting;
 use crate::findings::legs::Legs;
+use crate::findings::listeners::Guessed;
 use crate::findings::notes::Notes;
 use crate::findings::quic::Attempt;
 use crate::findings::retries::FailedRequest;
@@ -154,6 +154,8 @@ pub struct Tally {
     pub flows: Flows,
     /// Hosts of connections that were set up.
     pub hosts: Hosts,
+    /// Servers of connections whose roles nothing shows.
+    pub(super) guessed: Guessed,
     /// Round trips between hosts, for connections that do not show them.
     pub(super) legs: Legs,
     /// Exchanges that are counted together, see [`Tally::settle`].
@@ -305,6 +307,7 @@ impl Sink for Tally {
         }
         self.hear(connection);
         self.notes.connection(connection);
+        self.guessed.connection(connection);
         self.acts.connection(connection);
         self.messages.connection(connection);
         self.worst.connection(connection);
@@ -512,6 +515,7 @@ impl Tally {
         self.flows.merge(other.flows);
         self.hosts.merge(&other.hosts);
         self.legs.merge(other.legs);
+        self.guessed.merge(other.guessed);
         self.connections += other.connections;
         self.vantages.merge(&other.vantages);
     }

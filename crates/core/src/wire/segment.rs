@@ -327,15 +327,16 @@ impl Segment {
     }
 }
 
-/// Services whose connections last, so that a capture often begins amid them, at ports that old
-/// systems also give to clients. Source: IANA Service Name and Transport Protocol Port Number Registry
-/// (OpenVPN, SQL Server, Oracle, MQTT, NFS, iSCSI, MySQL, RDP, NATS).
-const LASTING_SERVICES: [u16; 9] = [1_194, 1_433, 1_521, 1_883, 2_049, 3_260, 3_306, 3_389, 4_222];
+/// Services whose connections last, so that a capture often begins amid them, at ports that systems
+/// also give to clients. Source: IANA Service Name and Transport Protocol Port Number Registry
+/// (OpenVPN, SQL Server, Oracle, H.323, MQTT, SCCP, NFS, iSCSI, MySQL, RDP, NATS, EtherNet/IP).
+const LASTING_SERVICES: [u16; 12] =
+    [1_194, 1_433, 1_521, 1_720, 1_883, 2_000, 2_049, 3_260, 3_306, 3_389, 4_222, 44_818];
 
 /// Returns whether a client may have been given `port` by its system: from 32768 by Linux, from 49152
 /// by others (RFC 6335 §6), from 1025 to 5000 by Windows before Vista.
 pub fn may_be_ephemeral(port: u16) -> bool {
-    port >= 32_768 || (1_025..=5_000).contains(&port) && !LASTING_SERVICES.contains(&port)
+    (port >= 32_768 || (1_025..=5_000).contains(&port)) && !LASTING_SERVICES.contains(&port)
 }
 
 /// Returns whether packets with these TTLs may come from one host: they have passed equally many

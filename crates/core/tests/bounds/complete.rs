@@ -9,7 +9,7 @@ const TABLES: [&str; 7] =
     ["HashMap<", "BTreeMap<", "BTreeSet<", "VecDeque<", "HashSet<", "HashTable<", "Queue<"];
 
 /// Files of tables and bounds, with the generator of [`crate::all`] that fills them.
-const FILLED: [(&str, &str); 78] = [
+const FILLED: [(&str, &str); 79] = [
     ("app/calls.rs", "modbus: calls (client)"),
     ("app/dialogue.rs", "smtp: commands (client)"),
     ("app/exchanges.rs", "http: requests, none answered"),
@@ -40,6 +40,7 @@ const FILLED: [(&str, &str); 78] = [
     ("findings/causes/syn_flood.rs", "SYNs"),
     ("findings/fallback.rs", "SYNs to many servers"),
     ("findings/legs.rs", "single requests"),
+    ("findings/listeners.rs", "closed between many hosts"),
     ("findings/loaded_line.rs", "closed between many hosts"),
     ("findings/lookups.rs", "answered look-ups without end"),
     ("findings/lookups/served.rs", "answered look-ups without end"),

@@ -21,6 +21,7 @@ const CLOSING: &[(&str, &str, &[&str], &str)] = &[
             "fallback",
             "left_waiting",
             "legs",
+            "listeners",
             "lookups",
             "quic",
             "retries",

@@ -8,7 +8,6 @@ mod identity;
 mod kinds;
 mod nagle;
 mod retransmissions;
-mod roles;
 mod round_trips;
 mod samples;
 mod sender;
@@ -21,7 +20,6 @@ pub use handshakes::Handshakes;
 pub use identity::Identity;
 pub use kinds::{Group, KIND_OTHER, Kinds};
 pub use nagle::Holds;
-pub use roles::{GuessedClient, Roles};
 pub use round_trips::RoundTrips;
 pub use samples::{Sample, Samples};
 pub use sender::SenderTally;
@@ -51,8 +49,6 @@ pub struct EndpointTally {
     pub half_closed: u64,
     /// Identity of the server, as its packets show it.
     pub identity: Identity,
-    /// What shows that it is a server.
-    pub roles: Roles,
     /// Clients that connect more than once.
     pub clients: Clients,
     /// Sums of connection set-ups.
@@ -98,7 +94,6 @@ impl EndpointTally {
         self.connections += 1;
         self.socks += u64::from(connection.framer.is_of_socks());
         self.identity.connection(connection);
-        self.roles.connection(connection);
         let is_closed_idle = self.set_ups.connection(connection);
         self.clients.connection(connection, is_closed_idle);
         self.round_trips.connection(connection);
@@ -209,7 +204,6 @@ impl EndpointTally {
         self.socks += other.socks;
         self.half_closed += other.half_closed;
         self.identity.merge(&other.identity);
-        self.roles.merge(&other.roles);
         self.clients.merge(&other.clients);
         self.set_ups.merge(&other.set_ups);
         self.handshakes.merge(&other.handshakes);
