@@ -116,7 +116,7 @@ fn a_header_cut_by_the_snap_length_is_a_turn() {
     assert_eq!(
         story(80, pushes),
         "request, [GET /items/{id}], desync, /request, response, (nginx/1.22.1), header 200, \
-         /response, request, [GET /items/{id}], desync, /request, response, desync"
+         /response, request, [GET /items/{id}], desync, /request, response, header 200, desync"
     );
 }
 

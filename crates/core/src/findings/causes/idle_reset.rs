@@ -30,7 +30,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         // A host that closes sends a FIN, and repeats it until it is acknowledged (RFC 9293 §3.6).
         let is_of_server = !connection.cold.ending().was_reset_on_path();
         if fin_ns.is_none() && is_of_server && !connection.mid_stream {
-            proof.add_fact("not_closed", Fact::Text(String::new()));
+            proof.add_fact("not_closed", Fact::Text("FIN".into()));
         }
     }
     add_reset_ttls(scene, proof);
