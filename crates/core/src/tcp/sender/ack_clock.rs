@@ -304,14 +304,22 @@ impl Sender {
         if segment.sack_count > 0 || self.history.is_some() {
             let (space, was_calm) = (self.space, self.history.is_none());
             let history = self.history_mut();
+            // The receiver said that it lacked that data, and now acknowledges it for the first time: the block is
+            // that of the data which filled the hole, not of data received twice.
+            let fills = dsack
+                && una > una_seen
+                && space.position_of(segment.sack[0].left) >= una_seen
+                && history.losses.sacked_behind(una_seen, &space).is_some();
             history.hear(segment, una, &space, was_calm);
             // A D-SACK beyond the repetitions that were captured reports none of them: the capture lacks that
             // copy, or the network made it.
             let is_of_data = dsack
+                && !fills
                 && u64::from(history.counts.dsacks) < history.counts.rexmt_data_packets
                 && !history.counts.is_keep_alive_reported(segment)
                 && !history.counts.is_joined_reported(segment);
             history.counts.dsacks += u32::from(is_of_data);
+            history.counts.named_fill |= fills;
         }
         if advances {
             self.habits.note_acked(pure && !ends && self.volume.unique_bytes > 0);
