@@ -1,8 +1,8 @@
 //! The ACK clock of a sender: ACKs as they pass the vantage, and their effects on the sender, once
 //! they can have reached it.
 
-use crate::judge::AckTrigger;
 use crate::judge::thresholds::{CLOCKED_SEGMENTS, FEW_SEGMENTS, HOST_DELAY_MAX_NS};
+use crate::judge::{AckTrigger, SmallAck};
 use crate::tcp::acks::{Ack, Offer};
 use crate::tcp::sender::Sender;
 use crate::tcp::sender::bulk::Near;
@@ -199,6 +199,7 @@ impl Sender {
                     bulk.sample_rate(&ack, nxt, shows_path);
                 }
             }
+            since.acks.of_small = self.small_acked_by(&ack).or(since.acks.of_small);
             self.space.acknowledge(ack.una);
             if ack.duplicate || self.history.is_some() {
                 let una = self.space.una();
@@ -212,6 +213,14 @@ impl Sender {
             since.probes.answered += 1;
         }
         self.follow_window(since, &ack);
+    }
+
+    /// Returns `ack` if it acknowledges the last small segment, behind which more was sent.
+    fn small_acked_by(&self, ack: &Ack) -> Option<SmallAck> {
+        let nxt = self.space.nxt;
+        let end = self.volume.small.unacknowledged_before(nxt, self.space.una())?;
+        let is_of_it = end <= ack.una && end < nxt;
+        is_of_it.then(|| SmallAck { ack: ack.sighting(self.side.peer()), end })
     }
 
     /// Follows the window that `ack` offers.
