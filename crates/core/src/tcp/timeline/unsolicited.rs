@@ -138,9 +138,8 @@ impl Exchange {
     /// Removes what was sent before `pause`, with a hold before it, which the pause made no longer.
     fn begin_after(&mut self, pause: &Gap) {
         let is_before = |chain: &Chain| chain.count == 1 && chain.gap.end_ns <= pause.start_ns;
-        let is_hold = |chain: &&Chain| {
-            chain.cause == Cause::NagleDelayedAck && chain.sender == Side::Client
-        };
+        let is_hold =
+            |chain: &&Chain| chain.cause == Cause::NagleDelayedAck && chain.sender == Side::Client;
         if self.chains.iter().find(is_hold).is_some_and(is_before) {
             self.revise(&Change::Absorbed { sender: Side::Client, ns: pause.len_ns() });
         }
