@@ -283,6 +283,7 @@ pub(super) const ESTIMATES: &[&str] = &[
     "mss_bytes",
     "mtu",
     "earlier_bytes",
+    "small_bytes",
     "obeyed_bytes",
     "passed_bytes",
     "queue_bytes",

@@ -29,6 +29,7 @@ pub(super) fn of(cause: Cause, name: &str) -> Option<Checker> {
         (C::NagleDelayedAck | C::DelayedAck, "flight_bytes") | (C::DelayedAck, "whole_bytes") => {
             flight
         }
+        (C::NagleDelayedAck, "small_bytes") => small_before,
         (C::RetransmissionTimeout, "rto_ns") => |case, _, fact| {
             let links = case.link(&["lost", "flight_end"]).zip(case.link(&["retransmission"]));
             between(fact, links)
@@ -287,6 +288,19 @@ fn flight(case: &Case<'_>, _: &str, fact: &Fact) -> Answer {
     let heard = case.flow.heard(then_ns, 0).min(at + 1);
     let flight = case.flow.sent(last.from, at + 1) - case.flow.acked(last.from, heard);
     holds(bytes <= flight.max(last.len), format!("{flight} bytes were in flight"))
+}
+
+/// A segment of so many bytes was sent before, and the ACK acknowledges it.
+fn small_before(case: &Case<'_>, _: &str, fact: &Fact) -> Answer {
+    let (Some((at, last)), Some((_, ack)), Some(bytes)) =
+        (case.link(&["flight_rest"]), case.link(&["ack"]), number(fact))
+    else {
+        return undecided("the ACK of the small segment is not named");
+    };
+    let acked = ack.ack.unwrap_or(0);
+    let mut before = case.flow.by(last.from, at).rev().take(64);
+    let found = before.any(|it| it.len == bytes && it.end() <= acked);
+    holds(found, format!("no segment of {bytes} bytes before it was acknowledged"))
 }
 
 fn unread(case: &Case<'_>, _: &str, fact: &Fact) -> Answer {

@@ -14,7 +14,7 @@ mod repair;
 mod round_trips;
 mod unsent;
 
-pub use acks::{AckTrigger, Acks};
+pub use acks::{AckTrigger, Acks, SmallAck};
 pub use bottleneck::Bottleneck;
 pub use duplicates::DuplicateAcks;
 pub use flight::Flight;

@@ -32,8 +32,8 @@ pub use bufferbloat::{Leg, own_ns};
 pub use delayed_ack::after_late_ack;
 pub use gap::{
     AckTrigger, Acks, Bottleneck, DuplicateAcks, Flight, Gap, LateAcks, Losses, MissingPackets,
-    NagleEvidence, OfferedWindow, Pace, ProtocolState, Recovery, Repair, RoundTrips, Turn, Unsent,
-    WindowProbes,
+    NagleEvidence, OfferedWindow, Pace, ProtocolState, Recovery, Repair, RoundTrips, SmallAck,
+    Turn, Unsent, WindowProbes,
 };
 pub use loss::{
     is_time_for_timer, may_be_probe, may_be_timer, overtaken, timed_out, unseen_repair_ns,

@@ -236,6 +236,14 @@ impl SenderClock {
             .then(|| self.first_ns.saturating_add(u64::from(self.latest_at) << MARK_BITS))
     }
 
+    /// Returns whether what passed at `earlier_ns` had an earlier timestamp than the last packet, `tsval` at
+    /// `now_ns`: the latter was new after it. If that time is not known, the packet has to be the first with
+    /// its timestamp. Timestamps never go backward (RFC 7323 §5.4), at whatever rate they advance.
+    pub fn is_newer(&self, tsval: u32, now_ns: u64, earlier_ns: Option<u64>) -> bool {
+        let earlier_ns = earlier_ns.unwrap_or(now_ns.saturating_sub(1 << MARK_BITS));
+        self.first_passed_ns(tsval).is_some_and(|first_ns| earlier_ns < first_ns)
+    }
+
     /// Returns whether the clock is known to run in milliseconds, so that each packet is compared with the
     /// fastest one.
     pub fn runs(&self) -> bool {

@@ -18,18 +18,19 @@ use crate::model::{Cause, Fact};
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     add_repair(scene, proof);
-    let (half, unneeded) =
-        (scene.sender(), scene.sender().history().counts.reported_spurious() > 0);
+    let half = scene.sender();
+    let counts = &half.history().counts;
+    let unneeded = counts.reported_spurious() > 0 || counts.has_other_blocks();
     // Without SACK a receiver cannot report that a segment arrived twice (RFC 2883).
     let told = scene.connection.setup.has_sack() && !unneeded;
-    let segments = half.history().counts.segments_sent(half.volume.unique_bytes, half.sizes.smss());
+    let segments = counts.segments_sent(half.volume.unique_bytes, half.sizes.smss());
     if segments > 0 {
         let share = half.counts().rexmt_data_packets as f64 / segments as f64;
         proof.add_fact("loss_share", Fact::Share(share));
     }
     proof.rule_out(Cause::Reordering, "not_late", gap.repair.is_retransmission() && told);
     proof.rule_out(Cause::SpuriousRetransmission, "no_dsack", told);
-    proof.rule_out(Cause::RetransmissionTimeout, "reported", gap.duplicates.first.is_some());
+    proof.rule_out(Cause::RetransmissionTimeout, "reported", repair::report(gap).is_some());
     proof.rule_out(Cause::CongestionWindow, "hole", gap.repair.is_retransmission());
 }
 

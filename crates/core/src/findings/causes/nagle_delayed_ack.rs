@@ -9,7 +9,7 @@ use crate::findings::scene::Scene;
 use crate::findings::tally::moves::{move_cause, think};
 use crate::findings::tally::{CauseTally, EndpointTally, Holds, Key, Tally};
 use crate::judge::thresholds::{AT_ONCE_PART, DELAYED_ACK_MIN_NS, HABIT_MIN};
-use crate::judge::{AckTrigger, Turn};
+use crate::judge::{AckTrigger, Gap, Turn};
 use crate::model::{Cause, Fact, Owner, Role, Sighting};
 use crate::wire::Side;
 use std::collections::HashSet;
@@ -42,11 +42,12 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     }
     // A frame of several segments that offload joined ends with a small one, and is not small itself.
     let joined = gap.smss > 0 && u64::from(gap.last.payload_bytes) >= gap.smss;
+    let of_small = ack_of_small(gap);
     let flight_end = match gap.last_small {
         true if apart => "said_before",
         true if joined => "full_flight_end",
         true => "flight_end",
-        false if gap.flight.small_acked => "flight_rest",
+        false if gap.flight.small_acked || of_small.is_some() => "flight_rest",
         false => "full_flight_end",
     };
     // A response that begins with the held segment is no part of what was sent before: that answers
@@ -67,7 +68,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             let from = gap.sender.peer();
             proof.add_frame("ack_with_data", Sighting { frame, time_ns, payload_bytes, from });
         }
-        None => match gap.acks.under_way.filter(|_| gap.released_sooner()) {
+        None => match of_small.or(gap.acks.under_way.filter(|_| gap.released_sooner())) {
             Some(ack) => proof.add_frame("ack", ack),
             None => proof.add_ack(gap, "ack"),
         },
@@ -93,7 +94,11 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         None if gap.released_sooner() => 1.0 / AT_ONCE_PART as f64,
         None => 0.0,
     };
-    proof.add_fact("flight_bytes", Fact::Bytes(gap.flight.before));
+    if of_small.is_none() {
+        proof.add_fact("flight_bytes", Fact::Bytes(gap.flight.before));
+    } else if let Some(bytes) = small_before(scene) {
+        proof.add_fact("small_bytes", Fact::Bytes(bytes));
+    }
     proof.add_fact("held_bytes", Fact::Bytes(gap.next_len));
     let most = gap.flight.reached;
     let more_before = scene.nothing_retransmitted() && most >= gap.flight.before + gap.next_len;
@@ -106,6 +111,28 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.rule_out(Cause::DelayedAck, "held_small", gap.next_small());
     proof.rule_out(Cause::CongestionWindow, "cwnd_open", more_before);
     proof.rule_out(Cause::RetransmissionTimeout, "nothing_lost", scene.nothing_retransmitted());
+}
+
+/// Returns the ACK of a small segment that released what was held behind full ones (Minshall's variant): the last
+/// one, which left data unacknowledged, or one before it, if the held segment passed sooner than the least round trip
+/// to its sender after the last.
+fn ack_of_small(gap: &Gap) -> Option<Sighting> {
+    let arrives = |ack_ns: u64| ack_ns + gap.rtt.sender_ns <= gap.end_ns;
+    let of_small = gap.acks.of_small.map(|it| it.ack).filter(|_| !gap.last_small)?;
+    let last = gap.acks.last.filter(|ack| ack.pure)?;
+    let is_it = match of_small.frame == last.frame {
+        true => !last.acked_all,
+        false => !arrives(last.seen_ns) && of_small.payload_bytes == 0,
+    };
+    (is_it && arrives(of_small.time_ns)).then_some(of_small)
+}
+
+/// Length of the small segment that was acknowledged, bytes, if its message began with it.
+fn small_before(scene: &Scene<'_>) -> Option<u64> {
+    let gap = scene.gap();
+    let (began, _) = scene.exchange.began(gap.sender);
+    let bytes = gap.acks.of_small?.end.checked_sub(began)?;
+    (1..gap.smss).contains(&bytes).then_some(bytes)
 }
 
 /// Returns whether holds are a fault: not where each lies before its application switched the algorithm off,

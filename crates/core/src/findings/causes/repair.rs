@@ -4,8 +4,9 @@ use crate::findings::facts::Facts;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, Key, Tally};
+use crate::judge::Gap;
 use crate::judge::thresholds::HABIT_MIN;
-use crate::model::{Cause, Culprit, Fact, Outcome, Role};
+use crate::model::{Cause, Culprit, Fact, Outcome, Role, Sighting};
 use crate::tcp::thresholds::ACK_WITHIN_NS;
 use crate::wire::{Endpoint, Side};
 
@@ -102,15 +103,26 @@ pub(super) fn dropper(key: &Key) -> Facts {
     Facts::from([(DROPPER, Fact::Text(host.into()))])
 }
 
+/// Returns the frame that was lost, if it was captured.
+fn lost(gap: &Gap) -> Option<Sighting> {
+    gap.repair.original.filter(|_| !gap.repair.deaf)
+}
+
+/// Returns the ACK that reports the loss to the sender. What the receiver reports before it can have got data
+/// behind the lost frame, which may itself be a copy, is another hole.
+pub(super) fn report(gap: &Gap) -> Option<Sighting> {
+    gap.duplicates.report_of(lost(gap).map(|it| it.time_ns), gap.rtt.receiver_ns())
+}
+
 /// Adds the lost frame (or the frame before it, if it was lost before the vantage) and its
 /// retransmission.
 pub(super) fn add_repair(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    match gap.repair.original.filter(|_| !gap.repair.deaf) {
+    match lost(gap) {
         Some(original) => proof.add_frame("lost", original),
         None => proof.add_frame_before(gap, "flight_end"),
     }
-    if let Some(duplicate) = gap.duplicates.first {
+    if let Some(duplicate) = report(gap) {
         proof.add_frame("duplicate_ack", duplicate);
     }
     let repeats = gap.repair.is_retransmission() || gap.losses.missing.any();

@@ -79,7 +79,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let counts = &sender.history().counts;
     let told = scene.connection.setup.has_sack()
         && counts.reported_spurious() == 0
-        && !counts.has_joined();
+        && !counts.has_other_blocks();
     proof.rule_out(
         Cause::SpuriousRetransmission,
         "not_acknowledged",

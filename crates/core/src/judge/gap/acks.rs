@@ -36,11 +36,22 @@ impl AckTrigger {
     }
 }
 
+/// The ACK of a small segment behind which more had been sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SmallAck {
+    /// The ACK.
+    pub ack: Sighting,
+    /// Position of the end of the small segment.
+    pub end: u64,
+}
+
 /// ACKs that took effect in a gap.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Acks {
     /// The last ACK that moved SND.UNA or the right edge of the window, if there was one.
     pub last: Option<AckTrigger>,
+    /// The one that acknowledged the last small segment, if more had been sent behind that.
+    pub of_small: Option<SmallAck>,
     /// Number of ACKs that moved SND.UNA or the right edge of the window.
     pub count: u32,
     /// Time at which the first of these ACKs took effect, ns.

@@ -7,6 +7,8 @@ use crate::model::Sighting;
 pub struct DuplicateAcks {
     /// The first one since SND.UNA last moved.
     pub first: Option<Sighting>,
+    /// The last one since then.
+    pub last: Option<Sighting>,
     /// Number of those in effect since SND.UNA last moved.
     pub count: u32,
     /// Time at which the last one took effect, ns; 0 if none ever did.
@@ -15,18 +17,27 @@ pub struct DuplicateAcks {
 
 impl DuplicateAcks {
     /// No duplicate ACK.
-    pub const NONE: Self = Self { first: None, count: 0, effect_ns: 0 };
+    pub const NONE: Self = Self { first: None, last: None, count: 0, effect_ns: 0 };
 
     /// Adds a duplicate ACK that was `seen` at the vantage and took effect at `effect_ns`.
     pub fn note(&mut self, seen: Sighting, effect_ns: u64) {
         self.count += 1;
         self.effect_ns = effect_ns;
         self.first.get_or_insert(seen);
+        self.last = Some(seen);
     }
 
     /// Restarts the count after SND.UNA moved, by an ACK that reports `count` losses beyond it.
     pub fn restart(&mut self, count: u32) {
-        (self.first, self.count) = (None, count);
+        (self.first, self.last, self.count) = (None, None, count);
+    }
+
+    /// Returns the first that can report the loss of what passed at `sent_ns`, of those known, or of any
+    /// data if that is unknown: its receiver, a round trip of `rtt_receiver_ns` away, can have sent it after
+    /// data behind that.
+    pub fn report_of(&self, sent_ns: Option<u64>, rtt_receiver_ns: u64) -> Option<Sighting> {
+        let due_ns = sent_ns.map_or(0, |ns| ns.saturating_add(rtt_receiver_ns));
+        [self.first, self.last].into_iter().flatten().find(|it| it.time_ns >= due_ns)
     }
 
     /// Returns whether a duplicate ACK took effect after `start_ns`.

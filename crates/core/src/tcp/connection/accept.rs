@@ -41,7 +41,10 @@ fn refuse(cold: &mut Cold, senders: &BySide<Sender>, side: Side, segment: &Segme
     let [own, peer] = [side, side.peer()].map(|side| &senders[side]);
     let (start, acked) = (own.space.position_of(segment.seq), peer.space.position_of(segment.ack));
     let is_beyond = |sender: &Sender, position: u64| {
-        let widest = sender.space.nxt.max(sender.space.una_seen()) + WINDOW_MAX_BYTES;
+        // No window is wider than its scale permits, as the handshake has it (RFC 7323 §2.2).
+        let scaled = |scale: u8| (u64::from(u16::MAX) << scale).min(WINDOW_MAX_BYTES);
+        let window = sender.space.window_scale().map_or(WINDOW_MAX_BYTES, scaled);
+        let widest = sender.space.nxt.max(sender.space.una_seen()) + window;
         let has_acked = sender.una_seen_ns > 0;
         let edge = sender.space.edge_seen(sender.sizes.smss()).filter(|_| has_acked);
         sender.space.started() && position > edge.unwrap_or(widest).min(widest)

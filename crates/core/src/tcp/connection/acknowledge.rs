@@ -107,7 +107,11 @@ impl Connection {
         });
         // The frame that shows these bytes is their receiver's.
         let seen = Sighting::of(sender.peer(), segment);
-        let at = At { seen, ..self.at(sender, segment) };
+        let at = self.at(sender, segment);
+        // Where its receiver has moved on as well, messages of both sides are missing, and which was first is not
+        // known.
+        let moved_on = self.senders[sender.peer()].space.is_ahead(segment.seq);
+        let at = At { seen, may_greet: at.may_greet && !moved_on, ..at };
         self.timeline.apply(&shared.marks, sender, at, &mut self.setup);
     }
 }

@@ -10,7 +10,7 @@ use crate::tcp::connection::asked::{is_unreadable, passed, request_overlaps};
 use crate::tcp::connection::cold::AsideData;
 use crate::tcp::connection::faults::note_size;
 use crate::tcp::connection::place::{
-    arrives, has_not_heard, is_awaited_here, is_beside_receiver, is_beside_sender,
+    arrives, has_not_heard, is_awaited_here, is_beside_receiver, is_beside_sender, unheard_ns,
 };
 use crate::tcp::connection::questions::Event;
 use crate::tcp::connection::silence::move_cursor;
@@ -328,7 +328,11 @@ impl Connection {
         since.peer_tsval = peer.packets.last.tsval;
         since.carries_due_ack = peer.una_seen_ns == segment.time_ns
             && self.senders[index].last.time_ns < segment.time_ns;
-        let kind = self.senders[index].kind(segment, start, Rtts { sender_ns: rtt_ns, base_ns });
+        let is_old = start < self.senders[index].space.nxt;
+        let unheard_ns =
+            if is_old { unheard_ns(&self.senders, &self.path, side, segment) } else { 0 };
+        let rtts = Rtts { sender_ns: rtt_ns, base_ns, unheard_ns };
+        let kind = self.senders[index].kind(segment, start, rtts);
         if start > self.senders[index].space.nxt {
             // The data in between will be retransmitted, or is missing in the capture.
             since.excuse_missing();

@@ -5,7 +5,7 @@ use crate::judge::thresholds::RTO_MIN_NS;
 use crate::tcp::path::{Path, is_initial_ttl};
 use crate::tcp::sender::{Near, Sender};
 use crate::tcp::setup::Setup;
-use crate::wire::{BySide, Side};
+use crate::wire::{BySide, Segment, Side};
 
 /// Returns whether data of `side` has arrived once it passes the vantage.
 #[inline]
@@ -42,6 +42,31 @@ pub(super) fn near(senders: &BySide<Sender>, path: &Path, side: Side, mid_stream
 pub(super) fn is_directly_connected(senders: &BySide<Sender>, side: Side) -> bool {
     let [here, there] = [side, side.peer()].map(|end| senders[end as usize].packets.last.ttl);
     is_initial_ttl(here) && !is_initial_ttl(there) && there > 0
+}
+
+/// Returns for how long nothing can have come to `side` when `segment` of it left, ns; 0 if unknown. The last
+/// packet of its peer passed the vantage so long before, and a round trip between them; it has not heard a
+/// later one, which the capture misses, as its echo shows (RFC 7323 §4.3). If it was queued on its way, it
+/// left that much sooner.
+#[cold]
+#[inline(never)]
+pub(super) fn unheard_ns(
+    senders: &BySide<Sender>,
+    path: &Path,
+    side: Side,
+    segment: &Segment,
+) -> u64 {
+    let (sender, peer) = (&senders[side], &senders[side.peer()]);
+    let last = &peer.packets.last;
+    let has_heard_more = || {
+        let later = |echoed: u32| echoed.wrapping_sub(last.tsval) as i32 > 0;
+        segment.echoes().is_some_and(later)
+    };
+    if !peer.volume.has_packets() || !path.has_sample(side) || has_heard_more() {
+        return 0;
+    }
+    let late_ns = path.rtt_ns(side).saturating_add(sender.clock.queued_ns());
+    last.age_ns(segment).saturating_sub(late_ns)
 }
 
 /// Returns whether `side`, at the vantage, repeats data from `start` to `end` at `now_ns` by its

@@ -47,6 +47,16 @@ pub(super) struct Answer<'a> {
 }
 
 impl Suspended {
+    /// Returns whether the first block of `answer`, a D-SACK, names data of the retransmission, which `sender`
+    /// sent (RFC 2883 §4).
+    fn is_named_by(&self, answer: &Answer<'_>, sender: &Sender) -> bool {
+        let named = answer.segment.sack[0];
+        let start = self.end.saturating_sub(self.gap.next_len);
+        answer.has_dsack
+            && sender.space.position_of(named.left) < self.end
+            && sender.space.position_of(named.right) > start
+    }
+
     /// Returns whether the retransmission was needed, if `ack` shows that; `sender` sent it.
     fn was_needed(
         &self,
@@ -128,14 +138,15 @@ impl Questions {
         }
         let sender = &by.senders[side.peer()];
         if let Some(held) = contested {
-            match held.was_needed(sender, rtt_ns, segment, has_dsack) {
+            let is_named = held.is_named_by(answer, sender);
+            match held.was_needed(sender, rtt_ns, segment, is_named) {
                 Some(false) => revise_spurious(by.timeline, &held.gap),
                 Some(true) => {}
                 None => self.contested = Some(held),
             }
         }
         let Some(held) = suspended else { return Settlement::None };
-        let needed = held.was_needed(sender, rtt_ns, segment, has_dsack);
+        let needed = held.was_needed(sender, rtt_ns, segment, held.is_named_by(answer, sender));
         if needed != Some(false) {
             self.suspended = Some(held);
         } else if side == Side::Server && (segment.payload_len > 0 || has_dsack) {

@@ -28,6 +28,7 @@ impl Exchange {
             Change::NoNagle { sender, is_driven } => {
                 self.attribute_to_application(sender, is_driven)
             }
+            Change::Absorbed { sender, ns } => self.absorb(sender, ns),
             Change::OwnPauses => self.remove_client_time(),
             Change::Waited { way_ns } => self.attribute_to_wait(way_ns),
         }
@@ -249,6 +250,32 @@ impl Exchange {
         let held = Concerned::of(Owner::NagleDelayedAck, Cause::NagleDelayedAck).by(sender);
         self.ledger.transfer(held, Slice::of(owner, cause, chain.ns));
         self.rename(sender, Cause::NagleDelayedAck, cause)
+    }
+
+    /// Gives the time of earlier holds of `sender`, up to `ns`, to its application.
+    fn absorb(&mut self, sender: Side, ns: u64) -> bool {
+        let cause = Cause::NagleDelayedAck;
+        let same = |chain: &Chain| chain.cause == cause && chain.sender == sender;
+        let Some(index) = self.chains.iter().position(same) else { return false };
+        let own = judge::busy(sender, ns.min(self.chains[index].ns));
+        let held = Concerned::of(Owner::NagleDelayedAck, cause).by(sender);
+        let moved_ns = self.ledger.transfer(held, own);
+        let mut chain = self.chains[index].clone();
+        let left = &mut self.chains[index];
+        left.ns -= moved_ns;
+        left.within_ns = left.within_ns.min(left.ns);
+        left.longest_ns = left.longest_ns.min(left.ns);
+        if left.ns == 0 {
+            self.chains.swap_remove(index);
+        }
+        if let Some(own_cause) = own.cause {
+            // What was held does not count as another pause.
+            chain = Chain { cause: own_cause, ns: moved_ns, count: 0, long_count: 0, ..chain };
+            chain.within_ns = chain.within_ns.min(moved_ns);
+            chain.longest_ns = chain.longest_ns.min(moved_ns);
+            self.join(chain);
+        }
+        moved_ns > 0
     }
 
     /// Removes the client's own time.

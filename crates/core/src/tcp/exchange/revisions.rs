@@ -39,6 +39,9 @@ pub enum Change {
         /// Nothing shows pauses of its application.
         is_driven: bool,
     },
+    /// `sender` paused of its own accord later in its message, for `ns`: no hold before that held up anything for
+    /// so long.
+    Absorbed { sender: Side, ns: u64 },
     /// The client pauses of its own accord: that time belongs to no exchange.
     OwnPauses,
     /// The client's pauses behind its first segment were a wait for the answer to that: the way of both took
@@ -64,6 +67,9 @@ impl Change {
             }
             Self::Relayed { .. } => "a proxy acknowledges; the way behind it is as long",
             Self::NoNagle { .. } => "the sender turned out not to use Nagle's algorithm",
+            Self::Absorbed { .. } => {
+                "a later pause of its own is as long, and its message ends behind that"
+            }
             Self::OwnPauses => "the client pauses of its own accord",
             Self::Waited { .. } => "the answer acknowledges only the first segment",
         }

@@ -1,8 +1,8 @@
 //! The ACK clock of a sender: ACKs as they pass the vantage, and their effects on the sender, once
 //! they can have reached it.
 
-use crate::judge::AckTrigger;
 use crate::judge::thresholds::{CLOCKED_SEGMENTS, FEW_SEGMENTS, HOST_DELAY_MAX_NS};
+use crate::judge::{AckTrigger, SmallAck};
 use crate::tcp::acks::{Ack, Offer};
 use crate::tcp::sender::Sender;
 use crate::tcp::sender::bulk::Near;
@@ -199,6 +199,7 @@ impl Sender {
                     bulk.sample_rate(&ack, nxt, shows_path);
                 }
             }
+            since.acks.of_small = self.small_acked_by(&ack).or(since.acks.of_small);
             self.space.acknowledge(ack.una);
             if ack.duplicate || self.history.is_some() {
                 let una = self.space.una();
@@ -212,6 +213,14 @@ impl Sender {
             since.probes.answered += 1;
         }
         self.follow_window(since, &ack);
+    }
+
+    /// Returns `ack` if it acknowledges the last small segment, behind which more was sent.
+    fn small_acked_by(&self, ack: &Ack) -> Option<SmallAck> {
+        let nxt = self.space.nxt;
+        let end = self.volume.small.unacknowledged_before(nxt, self.space.una())?;
+        let is_of_it = end <= ack.una && end < nxt;
+        is_of_it.then(|| SmallAck { ack: ack.sighting(self.side.peer()), end })
     }
 
     /// Follows the window that `ack` offers.
@@ -304,14 +313,22 @@ impl Sender {
         if segment.sack_count > 0 || self.history.is_some() {
             let (space, was_calm) = (self.space, self.history.is_none());
             let history = self.history_mut();
+            // The receiver said that it lacked that data, and now acknowledges it for the first time: the block is
+            // that of the data which filled the hole, not of data received twice.
+            let fills = dsack
+                && una > una_seen
+                && space.position_of(segment.sack[0].left) >= una_seen
+                && history.losses.sacked_behind(una_seen, &space).is_some();
             history.hear(segment, una, &space, was_calm);
             // A D-SACK beyond the repetitions that were captured reports none of them: the capture lacks that
             // copy, or the network made it.
             let is_of_data = dsack
+                && !fills
                 && u64::from(history.counts.dsacks) < history.counts.rexmt_data_packets
                 && !history.counts.is_keep_alive_reported(segment)
                 && !history.counts.is_joined_reported(segment);
             history.counts.dsacks += u32::from(is_of_data);
+            history.counts.named_fill |= fills;
         }
         if advances {
             self.habits.note_acked(pure && !ends && self.volume.unique_bytes > 0);

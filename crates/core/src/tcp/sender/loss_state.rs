@@ -212,15 +212,20 @@ impl LossState {
     /// Returns what triggered a retransmission after a silence of `silent_ns`, while data from `una`
     /// on is unacknowledged: duplicate ACKs or an ICMP error if the sender got any (`reported`), or
     /// is still in such a recovery; otherwise the timer. The round trip between both ends is at
-    /// least `rtt_base_ns`; 0 if unknown.
+    /// least `rtt_base_ns`; 0 if unknown. No ACK released what was sent after a silence in which
+    /// nothing had come for `unheard_ns`, longer than a sender waits for reordered segments (RFC 8985
+    /// §6.2) and as long as a timer.
     pub(super) fn trigger(
         &self,
         una: u64,
-        silent_ns: u64,
+        (silent_ns, unheard_ns): (u64, u64),
         reported: bool,
         rtt_base_ns: u64,
     ) -> Recovery {
         let rto_ns = RTO_MIN_NS + rtt_base_ns;
+        if silent_ns.min(unheard_ns) >= RTO_MIN_NS.max(rtt_base_ns) {
+            return Recovery::Timer;
+        }
         match self.recovery_at(una) {
             // A lost retransmission is repeated only by the timer.
             Some(Recovery::Fast) if silent_ns > rto_ns => Recovery::Timer,
@@ -282,7 +287,8 @@ impl LossState {
 
     /// Records that `side` is the sender.
     pub(super) fn set_side(&mut self, side: Side) {
-        self.duplicates.first.iter_mut().for_each(|ack| ack.from = side.peer());
+        let DuplicateAcks { first, last, .. } = &mut self.duplicates;
+        first.iter_mut().chain(last).for_each(|ack| ack.from = side.peer());
         if let Some(tail) = &mut self.tail {
             (tail.first.from, tail.last.from) = (side, side);
         }
@@ -374,13 +380,13 @@ mod tests {
         const MS: u64 = 1_000_000;
         let mut losses = LossState::NONE;
         let rto_ns = RTO_MIN_NS + 40 * MS;
-        assert_eq!(losses.trigger(0, rto_ns - 1, true, 40 * MS), Recovery::Fast);
-        assert_eq!(losses.trigger(0, rto_ns, true, 40 * MS), Recovery::Timer);
-        assert_eq!(losses.trigger(0, RTO_MIN_NS - 1, false, 40 * MS), Recovery::Timer);
-        assert_eq!(losses.trigger(0, RTO_MIN_NS - 1, false, 0), Recovery::Fast);
+        assert_eq!(losses.trigger(0, (rto_ns - 1, 0), true, 40 * MS), Recovery::Fast);
+        assert_eq!(losses.trigger(0, (rto_ns, 0), true, 40 * MS), Recovery::Timer);
+        assert_eq!(losses.trigger(0, (RTO_MIN_NS - 1, 0), false, 40 * MS), Recovery::Timer);
+        assert_eq!(losses.trigger(0, (RTO_MIN_NS - 1, 0), false, 0), Recovery::Fast);
         losses.recover(Recovery::Fast, 0, 9_000);
-        assert_eq!(losses.trigger(0, rto_ns, false, 40 * MS), Recovery::Fast);
-        assert_eq!(losses.trigger(0, rto_ns + 1, false, 40 * MS), Recovery::Timer);
+        assert_eq!(losses.trigger(0, (rto_ns, 0), false, 40 * MS), Recovery::Fast);
+        assert_eq!(losses.trigger(0, (rto_ns + 1, 0), false, 40 * MS), Recovery::Timer);
     }
 
     #[test]

@@ -75,8 +75,10 @@ impl Sender {
         let apart_ns = original.map_or(0, |it| segment.time_ns.saturating_sub(it.time_ns));
         let start = self.space.position_of(segment.seq);
         let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
-        let newer = self.clock.distinguishes(apart_ns)
-            || stamped && self.history().holes.is_stamped_later(start, segment);
+        let before_ns = original.map(|it| it.time_ns);
+        let is_later = self.clock.is_newer(segment.tsval, segment.time_ns, before_ns)
+            || self.history().holes.is_stamped_later(start, segment);
+        let newer = self.clock.distinguishes(apart_ns) || stamped && is_later;
         Stamp { tsval: stamped.then_some(segment.tsval), newer, after_ns: apart_ns }
     }
 

@@ -25,6 +25,8 @@ pub struct RepeatCounts {
     /// Sequence numbers of data behind a hole at the vantage, or at the receiver by its report, that was sent
     /// again with what fills the hole.
     joined: Option<(u32, u32)>,
+    /// An ACK named in a block, as a D-SACK does, what filled a hole and was acknowledged with it.
+    pub named_fill: bool,
     /// Number of retransmissions whose receiver acknowledged each of their copies, without SACK.
     pub acked_twice: u32,
     /// The second segment with data, shorter than a full one, was sent again by a timer.
@@ -48,6 +50,7 @@ impl RepeatCounts {
         dsacks: 0,
         dsacks_counted: 0,
         joined: None,
+        named_fill: false,
         acked_twice: 0,
         lost_second: false,
         out_of_order_packets: 0,
@@ -107,9 +110,10 @@ impl RepeatCounts {
         })
     }
 
-    /// Returns whether data behind a hole was sent again with what fills it.
-    pub fn has_joined(&self) -> bool {
-        self.joined.is_some()
+    /// Returns whether a block that reads as a D-SACK need not report a needless repetition: data behind a hole
+    /// was sent again with what fills it, or the receiver names what filled one.
+    pub fn has_other_blocks(&self) -> bool {
+        self.joined.is_some() || self.named_fill
     }
 
     /// Number of retransmissions that the receiver's D-SACKs or second ACKs show to be spurious.

@@ -13,13 +13,16 @@ use crate::tcp::sequence::ORIGIN;
 use crate::tcp::thresholds::WINDOW_MAX_BYTES;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 
-/// Minimum round trips as far as known, ns.
+/// Minimum round trips as far as known, and how long a sender has heard nothing, ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Rtts {
     /// Round trip between the vantage and the sender.
     pub sender_ns: u64,
     /// Round trip between both ends.
     pub base_ns: u64,
+    /// Time for which nothing can have come to the sender: the last packet of its peer passed before that;
+    /// 0 if unknown.
+    pub unheard_ns: u64,
 }
 
 impl Sender {
@@ -82,7 +85,7 @@ impl Sender {
         let trigger = || {
             let silent_ns = segment.time_ns.saturating_sub(self.last.time_ns);
             let reported = self.is_loss_known(segment.time_ns, rtts.sender_ns);
-            losses.trigger(self.space.una(), silent_ns, reported, rtts.base_ns)
+            losses.trigger(self.space.una(), (silent_ns, rtts.unheard_ns), reported, rtts.base_ns)
         };
         if end > self.space.nxt && start >= self.in_order() {
             // The data is partly new, since the sender joined segments: it counts as new.

@@ -3,8 +3,8 @@
 
 use crate::app::{ErrorCode, Subject};
 use crate::capture::FrameId;
-use crate::judge::{self, Gap};
-use crate::model::{Owner, Sighting, Slice, Slices};
+use crate::judge::{self, Gap, Turn};
+use crate::model::{Cause, Owner, Sighting, Slice, Slices};
 use crate::queue::Queue;
 use crate::tcp::exchange::{Change, Exchange, GapPlace};
 use crate::tcp::owed::{Debt, Rule};
@@ -78,6 +78,9 @@ impl InProgress {
                 exchange.attribute_waiting(gap);
             } else {
                 exchange.attribute_since_begun(slices, gap);
+                if !open_ended {
+                    absorb_holds(exchange, slices, gap);
+                }
             }
             exchange.end_ns = exchange.end_ns.max(gap.end_ns);
             exchange.last = gap.next;
@@ -315,6 +318,23 @@ impl InProgress {
 /// shows the end of a request but not of a response (`open_ended`).
 fn waits(exchange: &Exchange, gap: &Gap, open_ended: bool) -> bool {
     exchange.waits_through(gap) || open_ended && gap.asks_more() && exchange.is_awaiting()
+}
+
+/// Takes earlier holds of a small segment off what they cost, as far as the sender's own pause in `gap`, which it
+/// makes later in the same message, is as long: the message is complete at a time that they do not move, since a
+/// write does not wait for the ACK of the one before it. All that was sent before is acknowledged.
+fn absorb_holds(exchange: &mut Exchange, slices: &Slices, gap: &Gap) {
+    if exchange.chains.len() < 2 || gap.turn != Turn::Continues || gap.repair.is_retransmission() {
+        return;
+    }
+    let own = judge::busy(gap.sender, 0).cause;
+    let pauses = slices.iter().filter(|slice| slice.cause == own);
+    let ns = pauses.map(|slice| slice.ns).sum();
+    let is_held = slices.causes().contains(Cause::NagleDelayedAck);
+    let is_acked = gap.acks.cover_all() || gap.acks.last.is_none() && gap.flight.before == 0;
+    if ns > 0 && is_acked && !is_held {
+        exchange.revise(&Change::Absorbed { sender: gap.sender, ns });
+    }
 }
 
 #[cfg(test)]

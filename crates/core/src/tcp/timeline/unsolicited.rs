@@ -6,7 +6,7 @@ use super::{At, StreamProgress, Timeline};
 use crate::judge::thresholds::{AT_ONCE_PART, HOST_DELAY_MAX_NS, INITIAL_WINDOW_BYTES};
 use crate::judge::{self, Gap, Turn};
 use crate::model::{Cause, Owner, Slice, Slices};
-use crate::tcp::exchange::{Change, Exchange};
+use crate::tcp::exchange::{Chain, Change, Exchange};
 use crate::tcp::owed::{Debt, Owed, Rule};
 use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
 use crate::wire::Side;
@@ -135,8 +135,14 @@ impl Exchange {
         *slices = waited;
     }
 
-    /// Removes what was sent before `pause`.
+    /// Removes what was sent before `pause`, with a hold before it, which the pause made no longer.
     fn begin_after(&mut self, pause: &Gap) {
+        let is_before = |chain: &Chain| chain.count == 1 && chain.gap.end_ns <= pause.start_ns;
+        let is_hold =
+            |chain: &&Chain| chain.cause == Cause::NagleDelayedAck && chain.sender == Side::Client;
+        if self.chains.iter().find(is_hold).is_some_and(is_before) {
+            self.revise(&Change::Absorbed { sender: Side::Client, ns: pause.len_ns() });
+        }
         self.revise(&Change::OwnPauses);
         self.idle_ns = pause.len_ns();
         self.start_ns = pause.end_ns;
