@@ -1,7 +1,7 @@
 //! Decides which end is the client if the handshake was not captured.
 
 use crate::app::{Framer, sender_side};
-use crate::model::{Cause, Owner};
+use crate::model::{Cause, Outcome, Owner};
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::asked::is_unreadable;
 use crate::tcp::exchange::{Change, Exchange};
@@ -58,11 +58,13 @@ impl Connection {
     }
 
     /// Returns whether `exchange` is left out: it may be an answer and the request that followed it,
-    /// as either end may be the client, and no fault of the path took time in it.
+    /// as either end may be the client, and no fault of the path took time in it. A RST ends what either end
+    /// asked.
     pub(super) fn leave_out(&mut self, exchange: &Exchange) -> bool {
         let ports = [self.client().port, self.server().port];
         let leaves_out = self.mid_stream
             && exchange.is_of_applications()
+            && !matches!(exchange.outcome, Outcome::Reset { .. })
             && self.roles.are_open(ports, &self.framer);
         if leaves_out {
             self.roles = Roles::Undirected;
