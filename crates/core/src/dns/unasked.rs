@@ -6,7 +6,7 @@ use crate::dns::thresholds::RESOLVER_TIMEOUT_NS;
 use std::collections::BTreeMap;
 
 /// Maximum number of pairs that are remembered.
-const PAIRS_MAX: usize = 1 << 12;
+const PAIRS_MAX: usize = 1 << 8;
 
 /// A client and a name server.
 type Pair = [[u8; 16]; 2];

@@ -8,7 +8,7 @@ use crate::wire::Endpoint;
 use std::collections::BTreeMap;
 
 /// Number of supposed servers that are remembered; those with the least addresses are, in any order.
-const GUESSED_MAX: usize = 1 << 8;
+const GUESSED_MAX: usize = 1 << 6;
 
 /// The connections to an endpoint that show neither by a handshake nor by a message that it is a server.
 #[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]

@@ -29,7 +29,7 @@ use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Cause, Culprit, Ledger, Outcome as Ended, Owner, Role, Window};
 use crate::wire::{Endpoint, Side};
 use held::{Held, held_up_answer, held_up_server, servers_by_host};
-use served::{Served, fastest, slowest};
+use served::Served;
 use std::collections::{HashMap, HashSet};
 use unwaited::Unwaited;
 
@@ -41,11 +41,10 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     let counted = counted(tally);
     count_unmatched(&lookups, tally);
     let (answering, forwarded) = (answering(&lookups), Forwarded::of(&lookups));
-    let (asked, fastest_ns) = (FirstAnswers::of(&lookups), fastest(&lookups));
+    let (asked, served) = (FirstAnswers::of(&lookups), Served::of(&lookups));
     note_udp_answers(&lookups, tally);
     let by_name = by_name::of(&lookups);
     asked.compare_first_with_first(&mut lookups);
-    let slowest_ns = slowest(&lookups);
     let iterative = lookups.iter().filter(|it| it.is_of_tool()).flat_map(|it| &it.queries);
     tally.notes.iterative += iterative.count() as u64;
     let is_waited_for = |it: &Lookup| !it.by_resolver && !it.is_of_tool();
@@ -76,8 +75,6 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     let known = ResolverBehaviour {
         answering,
         heard,
-        fastest_ns,
-        slowest_ns,
         forwarded,
         asked,
         reached,
@@ -85,7 +82,7 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
         lines,
         isolated,
         unwaited: Unwaited::of(&lookups),
-        served: Served::of(&lookups),
+        served,
         by_name,
     };
     lookups.retain(|lookup| {
@@ -252,10 +249,6 @@ fn given_up(lookup: &Lookup, at_ns: u64) -> bool {
 /// Behaviour of resolvers over all look-ups and connections.
 struct ResolverBehaviour {
     answering: Answering,
-    /// Time of the fastest answer of each server that was no failure, ns.
-    fastest_ns: HashMap<Endpoint, u64>,
-    /// Time of the slowest answer of each server, ns.
-    slowest_ns: HashMap<Endpoint, u64>,
     forwarded: Forwarded,
     asked: FirstAnswers,
     /// Clients to which an answer came.
@@ -463,7 +456,7 @@ fn attribute(
     // Answers of the server itself are a better prediction than the distance of its network. What
     // is in its cache does not show how soon it answers what is not.
     let first_ns = known.asked.first_ns(lookup, &lookup.queries[0]);
-    let shown_ns = known.fastest_ns.get(server_asked).copied().filter(|&ns| ns < SLOW_MIN_NS);
+    let shown_ns = known.served.fastest_ns(*server_asked).filter(|&ns| ns < SLOW_MIN_NS);
     let fair_ns = first_ns.or(shown_ns).or_else(|| known.distances.to(server_asked));
     let parts = lookup.split(fair_ns, unseen_ns);
     // The look-up of an exchange may have lasted longer than what the vantage shows of that.
@@ -477,12 +470,13 @@ fn attribute(
             continue;
         }
         let Some(rules) = rules(cause).lookup else { continue };
-        let slowest_ns = |server| known.slowest_ns.get(&server).copied();
+        let slowest_ns = |server| known.served.slowest_ns(server);
         if rules.is_silence && (lookup.may_still_be_answered(slowest_ns) || lookup.is_cut_off()) {
             continue;
         }
         let Some(query) = clearest_query(lookup, rules) else { continue };
-        let in_time = query.answered_ns.is_none() && known.fastest_ns.contains_key(&query.server);
+        let in_time =
+            query.answered_ns.is_none() && known.served.fastest_ns(query.server).is_some();
         if lookup.is_abandoned && in_time {
             // The client continued although its server answers: the answer was not captured.
             continue;
