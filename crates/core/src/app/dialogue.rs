@@ -119,7 +119,7 @@ pub(super) struct Dialogue {
     is_preliminary: bool,
     is_ended_idle: bool,
     /// Number of refusals that are no errors: the client asked what the server offers.
-    refused_offers: u32,
+    refused_offers: u16,
     /// The client waits for changes of its mailbox (RFC 9051 §6.3.13), and has not sent DONE.
     is_idling: bool,
     /// A positive reply to the last command of POP3 has more lines, up to one with a dot alone (RFC 1939
@@ -233,7 +233,7 @@ impl Dialogue {
     }
 
     /// Number of refusals that are no errors, see [`commands::is_offer`].
-    pub fn refused_offers(&self) -> u32 {
+    pub fn refused_offers(&self) -> u16 {
         self.refused_offers
     }
 
