@@ -17,7 +17,7 @@ const SETTLE_NS: u64 = 10 * STEP_NS;
 
 /// Greatest number of connections of one shard that are kept in full. Beyond it the oldest are
 /// dropped, as with coarse timestamps or a scan of thousands of closed ports.
-const WHOLE_MAX: usize = 192;
+const WHOLE_MAX: usize = 188;
 /// Greatest number of connections of one shard of which addresses and sequence numbers are kept.
 const PAST_MAX: usize = 7 << 8;
 
