@@ -27,6 +27,7 @@ fn labels(name: &str) -> Value {
     let cause = |cause: &Value| {
         let mut cause = cause.clone();
         cause["lost_ns_how"] = "the clients' clocks".into();
+        cause["beside_ns"] = 0.into();
         cause["from_capture"] = json!({ "unseen_at": [], "verdicts": [] });
         cause
     };

@@ -11,7 +11,6 @@ const KNOWN: &[&str] = &[
     "error_responses snap_54: misses error_responses",
     "error_responses snap_68: misses error_responses",
     "error_responses snap_96: misses error_responses",
-    "error_responses snap_128: misses error_responses",
     "no_answer snap_54: misses no_answer",
     "no_answer snap_68: misses no_answer",
     "no_answer snap_96: misses no_answer",
