@@ -158,7 +158,7 @@ fn each_error_has_a_row_in_chinese() {
 #[test]
 fn no_row_of_chinese_errors_outlives_its_error() {
     let texts: String = literals(strings).into_iter().map(|it| it + "\n").collect();
-    // What other programs say is not in the sources.
+    // Messages of the argument parser and of the operating system are not in the sources.
     let ours = |heading: &str| !["命令行", "操作系统"].contains(&heading);
     for (heading, rows) in chinese_errors() {
         for row in rows.iter().filter(|_| ours(heading)) {

@@ -94,7 +94,7 @@ pub use kind::{LABEL_BYTES, Label, redirect};
 pub use known::KnownHeaders;
 pub(crate) use listed::{LINE_TOKENS, METHODS, REDIS_COMMANDS, REDIS_SUBCOMMANDS};
 pub use mark::{Extent, Mark, Stated};
-pub(crate) use postgres::CANCEL;
+pub(crate) use postgres::{CANCEL, STARTUP};
 pub use protocol::Protocol;
 pub use reply::{EnhancedStatus, Service};
 pub use sender_side::sender_side;

@@ -39,6 +39,9 @@ const GSSENC_REQUEST: u32 = 1234 << 16 | 5680;
 /// Kind of a request to cancel another one: the server closes without a reply.
 pub const CANCEL: &str = "cancel";
 
+/// Kind of the exchange that begins a session, with its authentication (PostgreSQL, "Message Flow").
+pub const STARTUP: &str = "startup";
+
 /// Returns whether the code of a start-up packet is a version of the protocol.
 pub(super) fn is_version_3(code: u32) -> bool {
     code & 0xffff_0000 == PROTOCOL_3
@@ -162,7 +165,7 @@ impl Rules for Postgres {
             [l1, l2, l3, l4, c1, c2, c3, c4] => {
                 self.types[from] = 0;
                 let code = u32::from_be_bytes([c1, c2, c3, c4]);
-                feed.kind(&if code == CANCEL_REQUEST { CANCEL } else { "startup" }.into());
+                feed.kind(&if code == CANCEL_REQUEST { CANCEL } else { STARTUP }.into());
                 self.startup(u32::from_be_bytes([l1, l2, l3, l4]), code)
             }
             [kind, l1, l2, l3, l4] => {

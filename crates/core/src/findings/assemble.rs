@@ -261,7 +261,7 @@ fn count_noticed(tally: &mut Tally, report: &Report) {
                 || lossy_access::is_reported(part, &report.findings)
         })
     };
-    // What no endpoint has any more was noticed as well.
+    // Repeated segments to endpoints that were left out are among those noticed.
     let mut noticed = tally.notes.noticed;
     for (&server, endpoint) in &tally.endpoints {
         for side in Side::ALL.into_iter().filter(|&side| !is_reported(server, side)) {

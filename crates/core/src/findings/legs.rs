@@ -187,10 +187,12 @@ pub(super) fn settle(tally: &mut Tally) {
         *known_ns = first.rtt_server_ns.min(*known_ns);
     }
     let mut of_connections = Vec::new();
-    let (known_legs, others): (Vec<_>, Vec<_>) =
-        open.into_iter().partition(|one| known.contains_key(&one.hosts));
-    for one in known_legs {
-        let Some(&rtt_ns) = known.get(&one.hosts) else { continue };
+    let mut others = Vec::new();
+    for one in open {
+        let Some(&rtt_ns) = known.get(&one.hosts) else {
+            others.push(one);
+            continue;
+        };
         of_connections.push(one.given_to(Owner::Path, rtt_ns));
         let ns = rtt_ns.min(one.before_ns);
         if let Some(endpoint) = tally.endpoints.get_mut(&one.key.server) {

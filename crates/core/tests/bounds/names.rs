@@ -106,7 +106,7 @@ pub fn all() -> Vec<Hostile> {
         Hostile::one("answers of many servers without query", |size| {
             let mut pcap = Pcap::new();
             for number in 0..(LOOKUPS * size) as u32 {
-                // What was asked before the capture began is not missing in it.
+                // An answer that comes soon may belong to a query from before the capture.
                 pcap.time_ns += if number == 1 { 6_000_000_000 } else { 0 };
                 let server = (0x0c00_0000 + number, 53);
                 pcap.udp(server, (CLIENT, port(number)), &message(7, "a", true));

@@ -45,7 +45,7 @@ fn what_was_asked_before_the_capture_began_or_is_stamped_later_is_not_missing() 
 
 #[test]
 fn a_server_whose_answers_offer_no_recursion_is_no_resolver() {
-    for (flags, lacks) in [(0x01, true), (0x00, true)] {
+    for flags in [0x01, 0x00] {
         let mut tracker = Tracker::new(true);
         feed(&mut tracker, CLIENT, "0.0 q 4000 10.0.0.53 1 A db.example.com");
         let mut bytes = encode(1, qtype::A, "db.example.com", Some("10.1.1.1"));
@@ -62,7 +62,7 @@ fn a_server_whose_answers_offer_no_recursion_is_no_resolver() {
         };
         tracker.message(&carried, &bytes);
         let lookups = tracker.finish(1_000_000_000);
-        assert_eq!(lookups[0].queries[0].flags.lacks_recursion, lacks);
+        assert!(lookups[0].queries[0].flags.lacks_recursion);
     }
     let recurses = lookup(
         "0.0 q 4000 10.0.0.53 1 A db.example.com

@@ -3,7 +3,7 @@
 //!
 //! Counted in `findings/tally/failures.rs`, where an exchange ends.
 
-use crate::app::{ErrorCode, LOGINS, Protocol, Refused, Service, Subject};
+use crate::app::{ErrorCode, LOGINS, Protocol, Refused, STARTUP, Service, Subject};
 use crate::findings::facts::Facts;
 use crate::findings::floors::Case;
 use crate::findings::proof::{Proof, Shown};
@@ -150,7 +150,7 @@ fn ends_session(scene: &Scene<'_>) -> bool {
         Protocol::Redis | Protocol::Ssh => {
             error.is_some_and(|code| code.subject() == Subject::Connections)
         }
-        Protocol::Postgres => kind == "startup",
+        Protocol::Postgres => kind == STARTUP,
         Protocol::Mysql => matches!(kind, "connect" | GREETING),
         Protocol::Mqtt => kind == "CONNECT",
         Protocol::Amqp => {

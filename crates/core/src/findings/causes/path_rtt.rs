@@ -4,6 +4,7 @@
 //! deducted from the start of each silence that waits for the other side.
 
 use super::rules::Cost;
+use crate::app::STARTUP;
 use crate::findings::facts::Facts;
 use crate::findings::proof::Proof;
 use crate::findings::tally::{EndpointTally, RoundTrips, Sample, Tally};
@@ -17,9 +18,6 @@ const FETCH: &str = "FETCH";
 /// Commands behind which a client may not send anything before it has the answer (RFC 3207 §4.1, RFC 9051
 /// §6.2.1, RFC 2595 §4).
 const STARTTLS: [&str; 2] = ["STARTTLS", "STLS"];
-
-/// Kind of the exchange with which a session of PostgreSQL begins.
-const STARTUP: &str = "startup";
 
 /// Kinds of the exchanges that open a connection: PostgreSQL's, MySQL's, a server that speaks first, and TLS.
 const OPENINGS: [&str; 4] = [STARTUP, "connect", "greeting", "TLS handshake"];

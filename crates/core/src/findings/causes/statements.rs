@@ -1,14 +1,11 @@
 //! What a database server spent its time on, as far as its records show it afterwards: the start of sessions,
 //! statements that succeeded, and those that failed.
 
-use crate::app::{CANCEL, ErrorCode, Protocol, Subject};
+use crate::app::{CANCEL, ErrorCode, Protocol, STARTUP, Subject};
 use crate::findings::facts::Facts;
 use crate::findings::tally::{EndpointTally, Group};
 use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Fact, OutcomeKind, Owner};
-
-/// Kind of the exchange that begins a session, with its authentication (PostgreSQL, "Message Flow").
-const STARTUP: &str = "startup";
 
 /// Returns on what a PostgreSQL server spent its time. A record of a statement is made when it succeeds
 /// (`pg_stat_statements`, `auto_explain`): one that failed or was cancelled is in the server's log only, and

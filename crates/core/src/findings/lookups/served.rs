@@ -1,4 +1,4 @@
-//! What the answers of each name server show of it.
+//! Properties of name servers that follow from their answers: how fast they are, and whether they are resolvers.
 
 use crate::dns::{Lookup, Query};
 use crate::wire::Endpoint;

@@ -269,7 +269,7 @@ impl Exchange {
             self.chains.swap_remove(index);
         }
         if let Some(own_cause) = own.cause {
-            // What was held does not count as another pause.
+            // The application pauses no more often than before: only the time moves.
             chain = Chain { cause: own_cause, ns: moved_ns, count: 0, long_count: 0, ..chain };
             chain.within_ns = chain.within_ns.min(moved_ns);
             chain.longest_ns = chain.longest_ns.min(moved_ns);
